@@ -7,7 +7,7 @@
 #include <span>
 
 #include "tensor/exec.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::kernels {
@@ -17,8 +17,9 @@ namespace shard8::kernels {
 void residual_add(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& y,
                   const tensor::Tensor& bias);
 
-/// Writes x.sum, added in fp32 in the order of the summands and rounded once; fp32 or bf16. Does nothing if x is made.
-void make_sum(const tensor::Exec& exec, const tensor::PendingSum& x);
+/// Writes x.sum, added in fp32 in the order of the partial sums and rounded once; fp32 or bf16. Does nothing if x is
+/// made.
+void make_sum(const tensor::Exec& exec, const tensor::SumOfPartials& x);
 
 /// dbias (H) fp32 += the column sums of dy (T, H), fp32 or bf16, in a fixed order. `workspace`: u8, at least
 /// norm_workspace_bytes(T, H) of kernels/norm.hpp.

@@ -18,8 +18,8 @@ namespace shard8::kernels {
 /// rounded once to the output's dtype. One exception: on devices fprop of FP8 operands with one scale each accumulates
 /// with fewer bits (kernels/cuda/gemm.hpp).
 ///
-/// FP8 scales. Blocks must run along the summed dimension: fprop reads x and w by rows, dgrad reads dy by rows and w by
-/// columns, wgrad reads dy and x by columns. One scale for the whole tensor serves both directions. So do 128×128
+/// FP8 scales. Blocks must run along the summed dimension: fprop reads x and w rowwise, dgrad reads dy rowwise and w
+/// columnwise, wgrad reads dy and x columnwise. One scale for the whole tensor serves both directions. So do 128×128
 /// blocks, which only weights have. Any other scaling is an error. On hosts one scale for the whole tensor multiplies
 /// the fp32 sum, as in cuBLASLt; block scales multiply the decoded elements, which is exact for powers of two.
 ///
@@ -49,7 +49,7 @@ void gemm_wgrad(const tensor::Exec& exec, const tensor::Tensor& dw, const tensor
 
 /// Bytes of workspace, enough for each of the three products with up to `tokens`, `inputs` and `outputs`. `operands` is
 /// the dtype of x. On hosts: 0 for fp32, three tiles of at most 1024×1024 fp32 for bf16 and FP8. On devices: what
-/// cuBLASLt needs and, with FP8, room for copies of operands. `scaling` says how x is scaled by rows; Scaling::none
+/// cuBLASLt needs and, with FP8, room for copies of operands. `scaling` says how x is scaled rowwise; Scaling::none
 /// stands for any scaling. `transposed` says that x and dy are stored transposed when wgrad reads them, so they need no
 /// copies. The weight that dgrad reads always needs one.
 std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,

@@ -6,7 +6,7 @@
 
 #include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::kernels {
@@ -17,27 +17,27 @@ namespace shard8::kernels {
 /// dtype or count is an Error(failed).
 
 /// RMSNorm (Zhang & Sennrich 2019): writes rstd = 1/sqrt(mean(x²) + eps) and y = weight · (x·rstd). x·rstd is rounded
-/// to the compute dtype before it is multiplied by the weight, as in Hugging Face's LlamaRMSNorm. If x is pending, the
-/// function also writes the sum, to x.sum.
+/// to the compute dtype before it is multiplied by the weight, as in Hugging Face's LlamaRMSNorm. If x is partial sums,
+/// the function also writes the sum, to x.sum.
 void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
-                     const tensor::PendingSum& x, const tensor::Tensor& weight, float eps);
+                     const tensor::SumOfPartials& x, const tensor::Tensor& weight, float eps);
 
 /// Recomputes y from the rstd that forward wrote, with the same bits.
 void rmsnorm_recompute(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                        const tensor::Tensor& weight);
 
 /// Writes dx (T, H) = residual + the gradient of x, given dy, the gradient of y, and rstd as forward wrote it. residual
-/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. dy in summands gives what
+/// may be dx itself, or empty for none. dweight (H) += Σ_t dy·x·rstd, in a fixed order. dy in partial sums gives what
 /// their sum gives: on a device the same bits, on hosts up to rounding. `workspace`: u8, at least
 /// norm_workspace_bytes(T, H).
 void rmsnorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                      const tensor::Summands& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
+                      const tensor::PartialSums& dy, const tensor::Tensor& x, const tensor::Tensor& rstd,
                       const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace);
 
 /// LayerNorm (Ba et al. 2016): writes mean, rstd = 1/sqrt(var + eps) with var = mean((x − mean)²), and y = weight · (x
-/// − mean)·rstd + bias, rounded once. If x is pending, the function also writes the sum, to x.sum.
+/// − mean)·rstd + bias, rounded once. If x is partial sums, the function also writes the sum, to x.sum.
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
-                       const tensor::Tensor& rstd, const tensor::PendingSum& x, const tensor::Tensor& weight,
+                       const tensor::Tensor& rstd, const tensor::SumOfPartials& x, const tensor::Tensor& weight,
                        const tensor::Tensor& bias, float eps);
 
 /// Recomputes y from the mean and rstd that forward wrote, with the same bits.
@@ -47,7 +47,7 @@ void layernorm_recompute(const tensor::Exec& exec, const Outputs& y, const tenso
 
 /// As rmsnorm_backward, for LayerNorm: dweight (H) += Σ_t dy·(x − mean)·rstd and dbias (H) += Σ_t dy.
 void layernorm_backward(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                        const tensor::Tensor& dbias, const tensor::Summands& dy, const tensor::Tensor& x,
+                        const tensor::Tensor& dbias, const tensor::PartialSums& dy, const tensor::Tensor& x,
                         const tensor::Tensor& mean, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                         const tensor::Tensor& residual, const tensor::Tensor& workspace);
 

@@ -108,8 +108,8 @@ Kernel one_kernel(const NormForward& norm) {
 template <class Outputs, int kVectors>
 Kernel kernel_of_vectors(const NormForward& norm) {
   if (norm.bias != nullptr) return one_kernel<Outputs, true, kVectors>(norm);
-  return norm.summand_count > 0 ? one_kernel<Outputs, false, kVectors, true>(norm)
-                                : one_kernel<Outputs, false, kVectors>(norm);
+  return norm.partial_sum_count > 0 ? one_kernel<Outputs, false, kVectors, true>(norm)
+                                    : one_kernel<Outputs, false, kVectors>(norm);
 }
 template <class Outputs>
 Kernel kernel_of(const NormForward& norm) {
@@ -154,8 +154,8 @@ int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
 }  // namespace
 
 bool has_norm_forward(const NormForward& norm) {
-  for (int k = 0; k < norm.summand_count; ++k) {
-    if (norm.bias != nullptr || !on_16_bytes({norm.summands[k]})) return false;
+  for (int k = 0; k < norm.partial_sum_count; ++k) {
+    if (norm.bias != nullptr || !on_16_bytes({norm.partial_sums[k]})) return false;
   }
   return norm.rows % kNormRows == 0 && vectors_of(norm.hidden) > 0 &&
          (norm.transposed == nullptr || norm.plain == nullptr) &&

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "tensor/dtype.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 
 namespace shard8::kernels::cuda {
 
@@ -20,8 +20,9 @@ struct NormForward {
   float *mean, *rstd;  ///< (rows); mean only for LayerNorm
   std::int64_t rows, hidden;
   float eps;
-  const void* summands[tensor::Summands::kMost];  ///< bf16 (rows, hidden)
-  int summand_count;  ///< 0: x is there. Otherwise the kernel writes the sum of the summands to x; only for RMSNorm
+  const void* partial_sums[tensor::PartialSums::kMost];  ///< bf16 (rows, hidden)
+  int partial_sum_count;  ///< 0: x is there. Otherwise the kernel writes the sum of the partial sums to x; only for
+                          ///< RMSNorm
 
   void* plain;                   ///< bf16 (rows, hidden)
   void *quantized, *transposed;  ///< (rows, hidden), (hidden, rows) of `format`
@@ -37,8 +38,8 @@ struct NormForward {
 /// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast.
 bool has_norm_forward(const NormForward& norm);
 
-/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, or each summand once. Reads rows of x again if the
-/// cast of one of their results saturates. Sums depend on `hidden` alone, not on what is written.
+/// Runs the norm; has_norm_forward(norm) must be true. Reads x once, or each partial sum once. Reads rows of x again if
+/// the cast of one of their results saturates. Sums depend on `hidden` alone, not on what is written.
 void norm_forward(cudaStream_t stream, const NormForward& norm);
 
 }  // namespace shard8::kernels::cuda

@@ -53,7 +53,7 @@ struct NormOutputs {
   static constexpr bool kCast = !std::is_void_v<Q>, kPlain = plain, kTransposed = transposed;
 };
 
-/// kSum: the rows are sums of summands, which the kernel writes, too.
+/// kSum: the rows are sums of partial sums, which the kernel writes, too.
 template <class Outputs, bool kCentred, int kVectors, bool kSum>
 struct NormRows {
   using Q = typename Outputs::Format;
@@ -72,15 +72,15 @@ struct NormRows {
     std::uint32_t of_warp[3][kNormWarps];
     std::uint32_t tile[kTiles][kTransposed ? kCols * kQuads : 1];
   };
-  /// The next rows of each thread, of one summand.
+  /// The next rows of each thread, of one partial sum.
   using Next = uint4[kNormRowsOfWarp][kVectors][kNormThreads];
-  /// Summands whose next rows fit in 227 KiB, a block's shared memory of compute capability 9.0. Others are not
+  /// Partial sums whose next rows fit in 227 KiB, a block's shared memory of compute capability 9.0. Others are not
   /// prefetched.
   static constexpr int kMostPrefetched = static_cast<int>((227 * 1024 - sizeof(Shared)) / sizeof(Next));
   __host__ __device__ static int prefetched(const NormForward& norm) {
-    return norm.summand_count < kMostPrefetched ? norm.summand_count : kMostPrefetched;
+    return norm.partial_sum_count < kMostPrefetched ? norm.partial_sum_count : kMostPrefetched;
   }
-  /// Bytes of shared memory: Shared, and behind it Next of each summand.
+  /// Bytes of shared memory: Shared, and behind it Next of each partial sum.
   static std::size_t shared_bytes(const NormForward& norm) {
     return sizeof(Shared) + sizeof(Next) * static_cast<std::size_t>(kSum ? prefetched(norm) : 1);
   }
@@ -119,7 +119,7 @@ struct NormRows {
   /// Starts loading the warp's rows into shared memory, for load_prefetched.
   __device__ __forceinline__ void prefetch(std::int64_t first_row) const {
     if constexpr (kSum) {
-      for (int k = 0; k < prefetched(at); ++k) prefetch(next[k], vectors(at.summands[k], first_row));
+      for (int k = 0; k < prefetched(at); ++k) prefetch(next[k], vectors(at.partial_sums[k], first_row));
     } else {
       prefetch(next[0], vectors(at.x, first_row));
     }
@@ -337,13 +337,13 @@ struct NormRows {
       }
     }
   }
-  /// The sum of eight elements of each summand, in their order, rounded once.
+  /// The sum of eight elements of each partial sum, in their order, rounded once.
   __device__ __forceinline__ uint4 sum(int r, int p, std::int64_t first_row) const {
     float even[4], odd[4];
     const int ahead = prefetched(at);
     const auto add = [&](int k, bool first) {
-      const uint4 v =
-          k < ahead ? next[k][r][p][threadIdx.x] : __ldcs(vectors(at.summands[k], first_row) + r * stride() + p * 32);
+      const uint4 v = k < ahead ? next[k][r][p][threadIdx.x]
+                                : __ldcs(vectors(at.partial_sums[k], first_row) + r * stride() + p * 32);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float a = low_of(word_of(v, j)), b = high_of(word_of(v, j));
@@ -352,7 +352,7 @@ struct NormRows {
       }
     };
     add(0, true);
-    for (int k = 1; k < at.summand_count; ++k) add(k, false);
+    for (int k = 1; k < at.partial_sum_count; ++k) add(k, false);
     return {tensor::round_pair(even[0], odd[0]), tensor::round_pair(even[1], odd[1]),
             tensor::round_pair(even[2], odd[2]), tensor::round_pair(even[3], odd[3])};
   }

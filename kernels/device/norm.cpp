@@ -13,18 +13,18 @@ namespace shard8::kernels {
 namespace {
 
 using tensor::BFloat16;
-using tensor::PendingSum;
+using tensor::SumOfPartials;
 using tensor::Tensor;
 
 /// The arguments of cuda::norm_forward for x (T, H) in bf16 and the outputs y. RMSNorm has neither mean nor bias: both
 /// are null. If y asks for the plain result and a transposed cast, the transposed cast is left out: that kernel cannot
 /// write both.
 cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* mean, const Tensor& rstd,
-                           const PendingSum& x, const Tensor& weight, const Tensor* bias, float eps) {
+                           const SumOfPartials& x, const Tensor& weight, const Tensor* bias, float eps) {
   cuda::NormForward norm{};
   norm.x = x.sum.as<BFloat16>();
-  norm.summand_count = x.made() ? 0 : x.summands.count();
-  for (int k = 0; k < norm.summand_count; ++k) norm.summands[k] = x.summands[k].as<BFloat16>();
+  norm.partial_sum_count = x.made() ? 0 : x.partial_sums.count();
+  for (int k = 0; k < norm.partial_sum_count; ++k) norm.partial_sums[k] = x.partial_sums[k].as<BFloat16>();
   norm.weight = weight.as<BFloat16>();
   norm.bias = bias == nullptr ? nullptr : bias->as<BFloat16>();
   norm.mean = mean == nullptr ? nullptr : mean->as<float>();
@@ -53,7 +53,7 @@ cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* m
 
 /// Runs the CUDA kernel if it takes the arguments, which must have been checked. Returns whether it ran.
 bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const char* label, const Outputs& y,
-                         const Tensor* mean, const Tensor& rstd, const PendingSum& x, const Tensor& weight,
+                         const Tensor* mean, const Tensor& rstd, const SumOfPartials& x, const Tensor& weight,
                          const Tensor* bias, float eps) {
   if (x.sum.dtype != tensor::DType::bf16 || x.sum.count() == 0 || asks_for_nothing(y)) return false;
   const cuda::NormForward norm = describe(kernel, y, mean, rstd, x, weight, bias, eps);
@@ -70,7 +70,7 @@ bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const cha
 
 }  // namespace
 
-void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& rstd, const PendingSum& x,
+void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& rstd, const SumOfPartials& x,
                      const Tensor& weight, float eps) {
   constexpr auto kName = "rmsnorm_forward";
   require_rmsnorm(kName, y, rstd, x.sum, weight);
@@ -80,7 +80,7 @@ void rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& r
 }
 
 void layernorm_forward(const tensor::Exec& exec, const Outputs& y, const Tensor& mean, const Tensor& rstd,
-                       const PendingSum& x, const Tensor& weight, const Tensor& bias, float eps) {
+                       const SumOfPartials& x, const Tensor& weight, const Tensor& bias, float eps) {
   constexpr auto kName = "layernorm_forward";
   require_layernorm(kName, y, mean, rstd, x.sum, weight, bias);
   constexpr auto kLabel = "shard8::kernels::layernorm_forward";

@@ -118,7 +118,7 @@ struct CastSigns {
   }
 };
 
-/// The same scale for all elements.
+/// One scale for all elements.
 struct OneScale {
   float scale;
   KOKKOS_FORCEINLINE_FUNCTION float operator[](int) const { return scale; }

@@ -38,25 +38,25 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, s
 }
 
 template <class T>
-void sum(const Exec& exec, const tensor::PendingSum& x) {
+void sum(const Exec& exec, const tensor::SumOfPartials& x) {
   constexpr int kN = kPack<T>;
-  Kokkos::Array<const T*, tensor::Summands::kMost> of{};
-  const int summands = x.summands.count();
+  Kokkos::Array<const T*, tensor::PartialSums::kMost> of{};
+  const int partial_sums = x.partial_sums.count();
   T* const out = x.sum.as<T>();
   bool fits = packs_fit<kN>(kN, out);
-  for (int k = 0; k < summands; ++k) {
-    of[static_cast<std::size_t>(k)] = x.summands[k].as<T>();
+  for (int k = 0; k < partial_sums; ++k) {
+    of[static_cast<std::size_t>(k)] = x.partial_sums[k].as<T>();
     fits = fits && packs_fit<kN>(kN, of[static_cast<std::size_t>(k)]);
   }
   for_spans(
       exec, "shard8::kernels::make_sum", x.sum.count(),
       SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         row_packs<kN>(team, n, fits, [=](auto w, std::int64_t i) {
-          decltype(w.load(of[0], i)) in[tensor::Summands::kMost] = {};
-          for (int k = 0; k < summands; ++k) in[k] = w.load(of[k] + first, i);
+          decltype(w.load(of[0], i)) in[tensor::PartialSums::kMost] = {};
+          for (int k = 0; k < partial_sums; ++k) in[k] = w.load(of[k] + first, i);
           w.store(out + first, i, w.each([&](int j) {
             float total = in[0][j];
-            for (int k = 1; k < summands; ++k) total += in[k][j];
+            for (int k = 1; k < partial_sums; ++k) total += in[k][j];
             return total;
           }));
         });
@@ -193,10 +193,11 @@ void residual_add(const Exec& exec, const tensor::Tensor& out, const tensor::Ten
   });
 }
 
-void make_sum(const Exec& exec, const tensor::PendingSum& x) {
+void make_sum(const Exec& exec, const tensor::SumOfPartials& x) {
   if (x.made()) return;
   constexpr auto kName = "make_sum";
-  for (int k = 0; k < x.summands.count(); ++k) require_count(kName, "a summand", x.summands[k], x.sum.count());
+  for (int k = 0; k < x.partial_sums.count(); ++k)
+    require_count(kName, "a partial sum", x.partial_sums[k], x.sum.count());
   dispatch_real(x.sum.dtype, kName, [&]<class T>(std::type_identity<T>) { sum<T>(exec, x); });
 }
 

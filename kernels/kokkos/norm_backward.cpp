@@ -8,15 +8,15 @@
 namespace shard8::kernels {
 namespace {
 
-using tensor::Summands;
+using tensor::PartialSums;
 
-/// The summands of dy as T. A null pointer means that there is no such summand.
+/// The partial sums of dy as T. A null pointer means that there is no such partial sum.
 template <class T>
-struct SummandsOf {
-  const T* of[Summands::kMost] = {};
+struct PartialSumsOf {
+  const T* of[PartialSums::kMost] = {};
   int count;
 
-  explicit SummandsOf(const Summands& dy) : count(dy.count()) {
+  explicit PartialSumsOf(const PartialSums& dy) : count(dy.count()) {
     for (int k = 0; k < count; ++k) of[k] = dy[k].as<T>();
   }
   /// kSingle: there is one.
@@ -37,7 +37,7 @@ template <class T>
 struct NormBackward {
   T* dx;
   float *dweight, *dbias;  ///< (chunks, hidden), partial sums
-  SummandsOf<T> dy;
+  PartialSumsOf<T> dy;
   const T* x;
   const float *mean, *rstd;
   const T *weight, *residual;
@@ -47,14 +47,14 @@ struct NormBackward {
 /// The backward of a norm on a device. A team takes the rows of a chunk. A thread takes kPacks packs of columns, the
 /// same in all rows. It keeps the weight gradients of its columns and one row at a time in registers, and loads the
 /// next rows meanwhile. With n = (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)); for RMSNorm mean
-/// and mean(g) are 0. There are at most kSummands summands of dy.
-template <class T, bool kCentred, bool kResidual, int kPacks, int kSummands>
+/// and mean(g) are 0. There are at most kPartialSums partial sums of dy.
+template <class T, bool kCentred, bool kResidual, int kPacks, int kPartialSums>
 struct NormBackwardRows {
   static constexpr int kN = kPack<T>;
   using Wide = Packed<kN, kPacks>;
   using Lanes = typename Wide::template Lanes<T>;
   /// Rows that are loaded ahead: as many as registers allow.
-  static constexpr int kAhead = kResidual || kCentred || kSummands > 1 ? 1 : 2;
+  static constexpr int kAhead = kResidual || kCentred || kPartialSums > 1 ? 1 : 2;
 
   NormBackward<T> at;
   RowChunks chunks;
@@ -69,7 +69,7 @@ struct NormBackwardRows {
   }
 
   struct Row {
-    Lanes dy[kSummands], x, residual;
+    Lanes dy[kPartialSums], x, residual;
   };
 
   template <class AnyMember>
@@ -139,7 +139,7 @@ struct NormBackwardRows {
     const std::int64_t first = row * at.hidden;
     Row loaded;
     SHARD8_UNROLL
-    for (int k = 0; k < kSummands; ++k) {
+    for (int k = 0; k < kPartialSums; ++k) {
       if (k == 0 || at.dy.of[k] != nullptr) loaded.dy[k] = load(at.dy.of[k] + first, column, stride);
     }
     loaded.x = load(at.x + first, column, stride);
@@ -147,13 +147,13 @@ struct NormBackwardRows {
     return loaded;
   }
   KOKKOS_FORCEINLINE_FUNCTION Lanes sum_of(const Row& row) const {
-    if constexpr (kSummands == 1) {
+    if constexpr (kPartialSums == 1) {
       return row.dy[0];
     } else {
       const Wide w{0};
       auto sum = w.each([&](int j) { return row.dy[0][j]; });
       SHARD8_UNROLL
-      for (int k = 1; k < kSummands; ++k) {
+      for (int k = 1; k < kPartialSums; ++k) {
         if (at.dy.of[k] == nullptr) continue;
         SHARD8_UNROLL
         for (int j = 0; j < Wide::kCount; ++j) sum.at[j] += row.dy[k][j];
@@ -187,17 +187,17 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
     const bool fit = packs_fit<kN>(at.hidden, at.dx, at.x, at.weight, at.residual) &&
                      packs_fit<kN>(at.hidden, at.dy.of[0], at.dy.of[1], at.dy.of[2], at.dy.of[3], at.dy.of[4]);
     if (threads == 0 || !fit) return false;
-    const auto run = [&]<bool kResidual, int kSummands>() {
-      using Rows = NormBackwardRows<T, kCentred, kResidual, kPacks, kSummands>;
+    const auto run = [&]<bool kResidual, int kPartialSums>() {
+      using Rows = NormBackwardRows<T, kCentred, kResidual, kPacks, kPartialSums>;
       for_rows<typename Rows::Bounds>(exec, label, chunks.count(), Rows{at, chunks}, threads);
     };
-    const auto run_of = [&]<int kSummands>() {
+    const auto run_of = [&]<int kPartialSums>() {
       if (at.residual != nullptr)
-        run.template operator()<true, kSummands>();
+        run.template operator()<true, kPartialSums>();
       else
-        run.template operator()<false, kSummands>();
+        run.template operator()<false, kPartialSums>();
     };
-    static_assert(Summands::kMost == 5);
+    static_assert(PartialSums::kMost == 5);
     if (at.dy.count == 1)
       run_of.template operator()<1>();
     else if (at.dy.count == 2)
@@ -205,13 +205,13 @@ bool norm_backward_rows(const Exec& exec, const char* label, const NormBackward<
     else if (at.dy.count <= 4)  // more take more registers
       run_of.template operator()<4>();
     else
-      run_of.template operator()<Summands::kMost>();
+      run_of.template operator()<PartialSums::kMost>();
     return true;
   }
 }
 
 /// The loops of the backward of LayerNorm where NormBackwardRows does not run, with the same formula. kSingle: dy is
-/// one summand.
+/// one partial sum.
 template <bool kSingle, class T>
 void layernorm_loops(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
   for_rows(
@@ -259,7 +259,8 @@ void layernorm_loops(const Exec& exec, const char* label, const NormBackward<T>&
       });
 }
 
-/// The same of RMSNorm: with n = x·rstd: dx = rstd·(w·dy − n·mean(w·dy·n)), and n·dy is the weight gradient's summand.
+/// As layernorm_loops, for RMSNorm. With n = x·rstd: dx = rstd·(w·dy − n·mean(w·dy·n)), and n·dy is added to the weight
+/// gradient.
 template <bool kSingle, class T>
 void rmsnorm_loops(const Exec& exec, const char* label, const NormBackward<T>& at, const RowChunks& chunks) {
   constexpr int kN = 1;
@@ -313,8 +314,8 @@ void norm_backward(const Exec& exec, const char* label, const NormBackward<T>& a
     loops.template operator()<false>();
 }
 
-void require_summands(const char* kernel, const Summands& dy, std::int64_t count) {
-  SHARD8_REQUIRE(dy.count() > 0, "{}: dy has no summand", kernel);
+void require_partial_sums(const char* kernel, const PartialSums& dy, std::int64_t count) {
+  SHARD8_REQUIRE(dy.count() > 0, "{}: dy has no partial sum", kernel);
   for (int k = 0; k < dy.count(); ++k) require_count(kernel, "dy", dy[k], count);
 }
 
@@ -322,12 +323,12 @@ void require_summands(const char* kernel, const Summands& dy, std::int64_t count
 /// of the sums of the weights' gradients.
 template <bool kCentred>
 void backward(const Exec& exec, const char* kernel, const char* label, const char* weight_label,
-              const tensor::Tensor& dx, const tensor::Tensor& dweight, const tensor::Tensor* dbias, const Summands& dy,
-              const tensor::Tensor& x, const tensor::Tensor* mean, const tensor::Tensor& rstd,
+              const tensor::Tensor& dx, const tensor::Tensor& dweight, const tensor::Tensor* dbias,
+              const PartialSums& dy, const tensor::Tensor& x, const tensor::Tensor* mean, const tensor::Tensor& rstd,
               const tensor::Tensor& weight, const tensor::Tensor& residual, const tensor::Tensor& workspace) {
   const auto rows = x.rows(), hidden = x.cols();
   require_count(kernel, "dx", dx, rows * hidden);
-  require_summands(kernel, dy, rows * hidden);
+  require_partial_sums(kernel, dy, rows * hidden);
   if (mean != nullptr) require_count(kernel, "mean", *mean, rows);
   require_count(kernel, "rstd", rstd, rows);
   require_count(kernel, "weight", weight, hidden);
@@ -341,7 +342,7 @@ void backward(const Exec& exec, const char* kernel, const char* label, const cha
     const NormBackward<T> at{dx.as<T>(),
                              partial,
                              kCentred ? partial + chunks.count() * hidden : nullptr,
-                             SummandsOf<T>(dy),
+                             PartialSumsOf<T>(dy),
                              x.as<T>(),
                              mean == nullptr ? nullptr : mean->as<float>(),
                              rstd.as<float>(),
@@ -357,7 +358,7 @@ void backward(const Exec& exec, const char* kernel, const char* label, const cha
 }  // namespace
 
 void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight,
-                        const tensor::Tensor& dbias, const Summands& dy, const tensor::Tensor& x,
+                        const tensor::Tensor& dbias, const PartialSums& dy, const tensor::Tensor& x,
                         const tensor::Tensor& mean, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                         const tensor::Tensor& residual, const tensor::Tensor& workspace) {
   backward<true>(exec, "layernorm_backward", "shard8::kernels::layernorm_backward",
@@ -365,7 +366,7 @@ void layernorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor
                  residual, workspace);
 }
 
-void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight, const Summands& dy,
+void rmsnorm_backward(const Exec& exec, const tensor::Tensor& dx, const tensor::Tensor& dweight, const PartialSums& dy,
                       const tensor::Tensor& x, const tensor::Tensor& rstd, const tensor::Tensor& weight,
                       const tensor::Tensor& residual, const tensor::Tensor& workspace) {
   backward<false>(exec, "rmsnorm_backward", "shard8::kernels::rmsnorm_backward",

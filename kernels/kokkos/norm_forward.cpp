@@ -18,11 +18,11 @@ struct NormForward {
   const T *weight, *bias;
   std::int64_t hidden;
   float eps;
-  Kokkos::Array<const T*, tensor::Summands::kMost> summands;
-  int count = 0;  ///< of summands, if x is pending
+  Kokkos::Array<const T*, tensor::PartialSums::kMost> partial_sums;
+  int count = 0;  ///< of partial sums; 0 if x is written
 
-  /// Returns the elements of x at i. If x is pending, their sums are computed and written to x before, so the first to
-  /// read an element of x must call this. On hosts there are never summands.
+  /// Returns the elements of x at i. If x is partial sums, their sums are computed and written to x before, so the
+  /// first to read an element of x must call this. On hosts there are never partial sums.
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION auto make(const W& w, std::int64_t i) const {
     if constexpr (!kHostExec) {
@@ -34,15 +34,15 @@ struct NormForward {
  private:
   template <class W>
   KOKKOS_FORCEINLINE_FUNCTION void store_sum(const W& w, std::int64_t i) const {
-    typename W::template Lanes<T> in[tensor::Summands::kMost];
+    typename W::template Lanes<T> in[tensor::PartialSums::kMost];
     SHARD8_UNROLL
-    for (int k = 0; k < tensor::Summands::kMost; ++k) {
-      if (k < count) in[k] = w.load(summands[k], i);
+    for (int k = 0; k < tensor::PartialSums::kMost; ++k) {
+      if (k < count) in[k] = w.load(partial_sums[k], i);
     }
     w.store(x, i, w.each([&](int j) {
       float sum = in[0][j];
       SHARD8_UNROLL
-      for (int k = 1; k < tensor::Summands::kMost; ++k) {
+      for (int k = 1; k < tensor::PartialSums::kMost; ++k) {
         if (k < count) sum += in[k][j];
       }
       return sum;
@@ -149,7 +149,7 @@ void rmsnorm(const Exec& exec, const OutputWriter<E>& y, const NormForward<T>& a
   constexpr int kN = kPack<T>;
   const auto hidden = at.hidden;
   bool fits = y.template fits<kN>(hidden, at.x, at.weight);
-  for (int k = 0; k < at.count; ++k) fits = fits && packs_fit<kN>(hidden, at.summands[k]);
+  for (int k = 0; k < at.count; ++k) fits = fits && packs_fit<kN>(hidden, at.partial_sums[k]);
   constexpr auto kLabel = "shard8::kernels::rmsnorm_forward";
   if (forward_by_rows<false>(exec, kLabel, y, at, rows, fits)) return;
   for_rows(
@@ -204,13 +204,13 @@ void layernorm(const Exec& exec, const OutputWriter<E>& y, float* mean, float* r
 }  // namespace
 
 void portable_rmsnorm_forward(const Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
-                              const tensor::PendingSum& x, const tensor::Tensor& weight, float eps) {
+                              const tensor::SumOfPartials& x, const tensor::Tensor& weight, float eps) {
   constexpr auto kName = "rmsnorm_forward";
   require_rmsnorm(kName, y, rstd, x.sum, weight);
   dispatch_real(x.sum.dtype, kName, [&]<class T>(std::type_identity<T>) {
     NormForward<T> at{nullptr, rstd.as<float>(), x.sum.as<T>(), weight.as<T>(), nullptr, x.sum.cols(), eps, {}};
-    for (at.count = 0; !x.made() && at.count < x.summands.count(); ++at.count)
-      at.summands[at.count] = x.summands[at.count].template as<T>();
+    for (at.count = 0; !x.made() && at.count < x.partial_sums.count(); ++at.count)
+      at.partial_sums[at.count] = x.partial_sums[at.count].template as<T>();
     dispatch_outputs<T>(exec, kName, y, [&](const auto& out) { rmsnorm(exec, out, at, x.sum.rows()); });
   });
 }

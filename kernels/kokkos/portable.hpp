@@ -5,17 +5,17 @@
 #include "kernels/attention.hpp"
 #include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/tensor.hpp"
 
 /// The portable forms of operators that NVIDIA's libraries or CUDA kernels replace on a GPU. kernels/device chooses
 /// between the two forms; where the replacement does not take the arguments, it calls these.
 namespace shard8::kernels {
 
-/// As rmsnorm_forward and layernorm_forward of kernels/norm.hpp. x of layernorm_forward is made, and so is x of both on
-/// hosts.
+/// The portable forms of rmsnorm_forward and layernorm_forward (kernels/norm.hpp). x of layernorm_forward must be
+/// written, not partial sums. On hosts x of rmsnorm_forward must be written, too.
 void portable_rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
-                              const tensor::PendingSum& x, const tensor::Tensor& weight, float eps);
+                              const tensor::SumOfPartials& x, const tensor::Tensor& weight, float eps);
 void portable_layernorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& mean,
                                 const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                                 const tensor::Tensor& bias, float eps);

@@ -108,7 +108,7 @@ struct RowChunks {
 };
 
 /// One block of columns in add_partial_sums. On a device each group of threads takes every kGroups-th chunk.
-struct PartialSums {
+struct AddPartialSums {
   static constexpr std::int64_t kColumns = kHostExec ? 64 : 32, kGroups = 32;
   static constexpr int kThreads = 1024;
   struct Scratch {
@@ -168,10 +168,10 @@ struct PartialSums {
 inline void add_partial_sums(const Exec& exec, const char* label, float* sums, float* partial, std::int64_t chunks,
                              std::int64_t hidden, float* more = nullptr) {
   if (chunks == 0) return;
-  using Bounds = Kokkos::LaunchBounds<PartialSums::kThreads, 1>;
-  const PartialSums of{sums, more, partial, chunks, hidden};
-  for_rows_with<PartialSums::Scratch, Bounds>(exec, label, of.blocks_across() * (more == nullptr ? 1 : 2), of,
-                                              PartialSums::kThreads);
+  using Bounds = Kokkos::LaunchBounds<AddPartialSums::kThreads, 1>;
+  const AddPartialSums of{sums, more, partial, chunks, hidden};
+  for_rows_with<AddPartialSums::Scratch, Bounds>(exec, label, of.blocks_across() * (more == nullptr ? 1 : 2), of,
+                                                 AddPartialSums::kThreads);
 }
 
 }  // namespace shard8::kernels

@@ -15,7 +15,7 @@ namespace shard8::kernels::cuda {
 inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{32} << 20;
 
 /// Bytes of the `memory` of gemm_fprop, gemm_dgrad and gemm_wgrad (kernels/cuda/gemm.hpp), enough for each of them.
-/// `scaling`: how x is scaled by rows; Scaling::none stands for any scaling. `transposed`: x and dy are stored
+/// `scaling`: how x is scaled rowwise; Scaling::none stands for any scaling. `transposed`: x and dy are stored
 /// transposed where wgrad reads them. Weights never are.
 std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
                               tensor::Scaling scaling, bool transposed);

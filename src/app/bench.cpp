@@ -103,7 +103,7 @@ int bench_overlap(Job& job, const BenchArguments& arguments) {
   const auto result =
       bench::bench_overlap(bench::overlap_bench_deck(job.deck.config), std::move(job.world), job.runtime.exec(),
                            job.runtime.threads(), {.blocks = arguments.blocks, .repetitions = arguments.repetitions});
-  logger.info("exchanges of {} tensor ranks beside matrix products, {} ranks, {} blocks of {} repetitions",
+  logger.info("exchanges of {} tensor ranks overlapped with matrix products, {} ranks, {} blocks of {} repetitions",
               result.tensor, result.ranks, result.settings.blocks, result.settings.repetitions);
   logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
   if (!result.parts_problem.empty()) logger.info("direct and pipeline go by messages: {}", result.parts_problem);

@@ -83,13 +83,13 @@ class Comparison {
     }
     assembly.start();
     train::Trainer& trainer = assembly.trainer();
-    trainer.ask([this] { return train::code_of(stopping_.end_step()); });
+    trainer.stop_requests_from([this] { return train::code_of(stopping_.end_step()); });
     std::vector<double> seconds;
     for (std::int64_t step = 0; step < steps_; ++step) {
       if (step > 0) stopping_.begin_step();
       const train::StepResult result = trainer.step(step);
       if (step >= left_out_) seconds.push_back(result.seconds);
-      stop_ = train::reason_of(result.asked);
+      stop_ = train::reason_of(result.stop_request);
       if (stop_ && step + 1 < steps_) {
         trainer.settle();
         world_.record_device_calls();

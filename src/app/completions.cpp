@@ -24,9 +24,9 @@ std::vector<Key> keys() {
   for (const deck::Group& group : deck::all_groups()) {
     for (const deck::Field& field : group.fields) {
       Key key{fmt::format("{}.{}", group.name, field.key), std::string(field.help), {}};
-      if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.slot))
+      if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.access))
         key.choices.assign(choice->names.begin(), choice->names.end());
-      if (std::holds_alternative<deck::Access<bool>>(field.slot)) key.choices = {"true", "false"};
+      if (std::holds_alternative<deck::Access<bool>>(field.access)) key.choices = {"true", "false"};
       all.push_back(std::move(key));
     }
   }

@@ -20,7 +20,8 @@ namespace shard8::app {
 /// Error(environment) when the deck asks for a device or a backend that this program was not built for.
 void require_build(const deck::MeshConfig& mesh);
 
-/// The same for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices, too.
+/// As require_build(), for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices,
+/// too.
 void require_planned(const deck::MeshConfig& mesh);
 /// Whether this build can only plan the steps of such a mesh: they run on CUDA devices, and it is for hosts.
 bool only_plans(const deck::MeshConfig& mesh);

@@ -18,7 +18,7 @@ struct MemoryLimits {
   std::uint64_t available = 0;  ///< of the machine, without swap: what new processes can have now
   /// The control group with the smallest limit among those that this process is in.
   struct Group {
-    std::string file;             ///< that holds the limit
+    std::string file;             ///< the file that holds the limit
     std::uint64_t limit = 0;      ///< of memory
     std::uint64_t with_swap = 0;  ///< of memory and swap
     std::uint64_t id = 0;         ///< the same for processes of a machine that are in the same group; never 0
@@ -42,8 +42,8 @@ MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks,
 /// fit. AgreedError(environment) where it cannot fit. Does nothing on devices. Collective.
 void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads);
 
-/// The same for one rank on this machine, for `check`: a warning, or an empty text. It is no refusal, since the run may
-/// be meant for another machine.
+/// Compares the plan of one rank with the memory of this machine, for `check`. Returns a warning, or an empty text.
+/// This is no refusal, since the run may be meant for another machine.
 std::string memory_warning(const deck::Config& config, int threads);
 
 }  // namespace shard8::app

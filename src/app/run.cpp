@@ -252,7 +252,8 @@ class Run {
     return {static_cast<profile::Verification::Status>(text[0] - '0'), text.substr(1)};
   }
 
-  /// So that the header, the report and later checkpoints have the value with which this run trains.
+  /// Replaces optimizer.decay_steps wherever it is kept, so that the header, the report and later checkpoints have the
+  /// value with which this run trains.
   void set_decay_steps(std::int64_t steps) {
     deck_.config.optimizer.decay_steps = steps;
     for (deck::Echo& e : deck_.echo)
@@ -273,7 +274,7 @@ class Run {
 
   train::LoopResult train() {
     if (world().rank() == 0) progress_.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
-    assembly_->trainer().ask([&] { return train::code_of(stopping_.end_step()); });
+    assembly_->trainer().stop_requests_from([&] { return train::code_of(stopping_.end_step()); });
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t step) { before_step(step); };
     hooks.after = [&](const train::StepResult& result) { after_step(result); };
@@ -287,7 +288,7 @@ class Run {
     }
     train::LoopResult loop = train::train(assembly_->trainer(), steps_, hooks);
     if (checkpoints_) checkpoints_->finish();
-    assembly_->trainer().ask({});
+    assembly_->trainer().stop_requests_from({});
     progress_.reset();
     return loop;
   }
@@ -303,7 +304,7 @@ class Run {
 
   void after_step(const train::StepResult& r) {
     last_ = r;
-    if (processor_ && (r.asked != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
+    if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
     if (tracer_) tracer_->after_step(r.step);
     if (!progress_) return;
     const double tokens_per_s = static_cast<double>(r.tokens) / r.seconds;
@@ -315,7 +316,7 @@ class Run {
   }
 
   bool stops() {
-    stop_ = train::reason_of(last_.asked);
+    stop_ = train::reason_of(last_.stop_request);
     if (!stop_) return false;
     world().record_device_calls();  // of the last step, but not the gathers of the next one, which was begun
     log_.set_measuring(false);

@@ -88,9 +88,9 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck);
 /// `pairs` of them, 1 or more.
 ///
 /// Each block trains from random weights and step 0 in an assembly of its own, which is freed before the next one is
-/// made. It reads the deck's data, and writes no metrics and no checkpoints. When the `sources` of a rank ask it to
-/// stop, all ranks end the comparison after the step under way, and the result has only the pairs of blocks that were
-/// complete. Collective. The deck must have passed check_compare_off(). Errors of train::Assembly.
+/// made. It reads the deck's data, and writes no metrics and no checkpoints. When the `sources` of a rank give a
+/// stop request, all ranks end the comparison after the step under way, and the result has only the pairs of blocks
+/// that were complete. Collective. The deck must have passed check_compare_off(). Errors of train::Assembly.
 profile::CompareOff compare_off(const deck::Config& config, int pairs, const comm::Communicator& world,
                                 const tensor::Runtime& runtime, const train::Stopping::Sources& sources);
 

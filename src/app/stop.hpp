@@ -15,7 +15,7 @@
 
 namespace shard8::app {
 
-/// What asks this process to stop: signals and clocks. Made at the begin of a run's process.
+/// The sources of this process's stop requests: signals and clocks. Made at the begin of a run's process.
 class StopRequests {
  public:
   /// From now on a second signal ends all ranks, with the exit code 5. Before that it ends this process.

@@ -25,7 +25,7 @@ enum class Axis : std::uint8_t {
 };
 inline constexpr std::array kAxes{Axis::replicate, Axis::shard, Axis::tensor};
 inline constexpr std::size_t kAxisCount = kAxes.size();
-/// As the deck, manifests and reports spell it.
+/// The name of an axis in decks, manifests and reports.
 const char* name_of(Axis axis);
 
 /// A set of axes. It stands for groups of ranks: two ranks are in the same group if they differ along these axes only.
@@ -131,16 +131,16 @@ struct Sharing {
   AxisSet sharded = AxisSet::shard;  ///< the rows of such a part are sharded over these axes, and gathered before use
 
   /// Ranks along these axes hold different elements.
-  constexpr AxisSet parts() const { return cut | sharded; }
+  constexpr AxisSet divided() const { return cut | sharded; }
   /// Ranks along these axes hold equal copies.
-  constexpr AxisSet copies() const { return AxisSet::world - parts(); }
+  constexpr AxisSet replicas() const { return AxisSet::world - divided(); }
   /// The axes over which gradients are summed after they are reduced over `sharded`: first over ranks that read
   /// different sequences, then over ranks that computed different tokens of the same sequences.
-  constexpr AxisSet summed() const { return copies() & AxisSet::data; }
-  constexpr AxisSet summed_last() const { return copies() & kSameSequences; }
+  constexpr AxisSet summed() const { return replicas() & AxisSet::data; }
+  constexpr AxisSet summed_last() const { return replicas() & kSameSequences; }
   /// Whether the rank at `place` counts the tensor in a sum over its model group: of the ranks that hold equal copies,
   /// one in each model group does.
-  bool counts(const Place& place) const { return place.first(copies() & AxisSet::model); }
+  bool counts(const Place& place) const { return place.first(replicas() & AxisSet::model); }
   constexpr bool operator==(const Sharing&) const = default;
 };
 

@@ -14,10 +14,10 @@
 
 namespace shard8::base {
 
-/// Catches the signals that ask a run to stop, SIGTERM, SIGUSR1, SIGINT and SIGHUP, from its construction to its
-/// destruction, which restores what they did before. The first signal is remembered, and the run asks for it. A second
-/// one ends the process. A SIGHUP that was ignored when the process started (nohup) stays ignored. One object at a time
-/// in a process.
+/// Catches the signals that request a stop of the run, SIGTERM, SIGUSR1, SIGINT and SIGHUP, from its construction to
+/// its destruction, which restores what they did before. The first signal is remembered, and the run reads it
+/// (first()). A second one ends the process. A SIGHUP that was ignored when the process started (nohup) stays ignored.
+/// One object at a time in a process.
 class StopSignals {
  public:
   static constexpr std::array<int, 4> kSignals{SIGTERM, SIGUSR1, SIGINT, SIGHUP};

@@ -37,7 +37,7 @@ struct OverlapRow {
   std::int64_t m = 0, n = 0, k = 0;  ///< of the product on one rank
   std::string dtype;                 ///< of the product's left operand
   std::string exchange;              ///< all_gather or reduce_scatter
-  std::string exchange_dtype;        ///< of what travels
+  std::string exchange_dtype;        ///< of the exchanged matrix
   std::uint64_t exchange_bytes = 0;  ///< of the whole matrix, as nccl-tests counts
   BlockTimes product;                ///< without an exchange
   BlockTimes alone;                  ///< the exchange without a product
@@ -67,7 +67,8 @@ struct OverlapBench {
 /// is ring stays so.
 deck::Config overlap_bench_deck(deck::Config config);
 
-/// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks, beside its product.
+/// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks: alone, overlapped with
+/// its product, and in the plain order.
 /// `exec` must outlive the call. Takes the memory of one layer. Collective over `world`. AgreedError(environment) when
 /// a rank has not enough memory.
 OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,

@@ -25,18 +25,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kRow = 16;  ///< elements of which a rank's rows are a multiple; chosen as in bench_collectives
 
-/// The summand of a rank: -1, 0 or 1, so that sums are exact.
-float summand(std::int64_t i, int rank) { return static_cast<float>((i * 7 + i / 16 + rank * 5) % 3 - 1); }
-/// A byte of the rank that gives it.
+/// The partial sum of a rank: -1, 0 or 1, so that sums are exact.
+float partial_sum(std::int64_t i, int rank) { return static_cast<float>((i * 7 + i / 16 + rank * 5) % 3 - 1); }
+/// Byte i of a gathered whole.
 std::uint8_t gathered_byte(std::int64_t i) { return static_cast<std::uint8_t>((i * 31 + i / 251) % 256); }
 
 float sum_of(std::int64_t i, int ranks) {
   float sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += summand(i, rank);
+  for (int rank = 0; rank < ranks; ++rank) sum += partial_sum(i, rank);
   return sum;
 }
 
-/// The same of what a rank sends.
+/// Byte i of what a rank sends in an all-to-all or a send_receive.
 std::uint8_t sent_byte(std::int64_t i, int rank) { return gathered_byte(i + 997 * std::int64_t{rank}); }
 
 bool in_place(Collective op) { return op != Collective::all_to_all && op != Collective::send_receive; }
@@ -56,7 +56,7 @@ class Case {
 
   std::int64_t count() const { return own_.count(); }
 
-  /// What a rank has before the call: its rows of a gather, its summands of the whole.
+  /// What a rank has before the call: its rows of a gather, its partial sums of the whole.
   void fill() const {
     if (!in_place(op_)) {
       std::fill_n(whole_.as<std::uint8_t>(), whole_.count(), std::uint8_t{0});
@@ -68,7 +68,7 @@ class Case {
       for (std::int64_t i = 0; i < own_.count(); ++i) own_.as<std::uint8_t>()[i] = gathered_byte(first_ + i);
       return;
     }
-    for (std::int64_t i = 0; i < whole_.count(); ++i) set(i, summand(i, group_.rank()));
+    for (std::int64_t i = 0; i < whole_.count(); ++i) set(i, partial_sum(i, group_.rank()));
   }
 
   void call() const {

@@ -65,7 +65,7 @@ class Directory {
     std::string why;
   };
   struct Scan {
-    std::vector<Usable> usable;      ///< those that open() accepts, the last written (Manifest::serial) first
+    std::vector<Usable> usable;      ///< checkpoints that open() accepts, the last written (Manifest::serial) first
     std::vector<Unusable> unusable;  ///< the others, highest step first
     bool empty() const { return usable.empty() && unusable.empty(); }
   };

@@ -19,7 +19,7 @@ std::string list_text(const Directory& directory);
 
 /// A box of a tensor, as it lies in a file.
 struct PlacedBox {
-  std::size_t file = 0;   ///< its index in Manifest::files
+  std::size_t file = 0;   ///< the index of the file in Manifest::files
   std::size_t index = 0;  ///< in the file
   io::Box box;
 };

@@ -12,7 +12,7 @@ namespace shard8::checkpoint {
 
 /// What DIR/lock says of the process that writes to DIR.
 struct LockHolder {
-  std::string host;           ///< its name, for messages
+  std::string host;           ///< the name of the host, for messages
   std::string boot;           ///< id of the boot of its kernel
   std::string pid_namespace;  ///< in which `pid` counts; a container may have its own
   std::int64_t pid = 0;

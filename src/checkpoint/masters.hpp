@@ -46,7 +46,7 @@ struct ExportOptions {
 };
 
 struct Exported {
-  std::vector<std::string> files;  ///< their names in the folder
+  std::vector<std::string> files;  ///< names of the files in the folder
   std::size_t tensors = 0;
   std::uint64_t bytes = 0;  ///< of the values
 };

@@ -21,7 +21,7 @@ namespace shard8::checkpoint {
 
 /// How elements that a checkpoint holds become those that a run keeps, where the deck asks for another dtype.
 enum class Conversion : std::uint8_t {
-  none,        ///< the same dtype
+  none,        ///< the dtypes are equal
   widen,       ///< bf16 to fp32, exact
   round,       ///< fp32 to bf16, to nearest even
   join,        ///< a bf16 master and its i16 remainder to the fp32 master, exact (kernels::join_master)

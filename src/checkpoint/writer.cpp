@@ -162,7 +162,7 @@ struct Writer::Work {
   std::unique_ptr<io::ShardWriter> file;        ///< of the rank that makes the file
   std::unique_ptr<io::ShardBlockWriter> guest;  ///< of another rank of the node
   std::optional<io::ShardSummary> summary;
-  std::string next_file;  ///< that the next rank or node makes
+  std::string next_file;  ///< the file that the next rank or node makes
   std::string folder;
   std::optional<Directory> directory;
 

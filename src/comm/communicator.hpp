@@ -17,7 +17,7 @@
 #include "comm/request.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/over_ranks.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm {
@@ -44,7 +44,8 @@ struct DeviceLanes {
   bool compute = false;  ///< the compute stream: for what is waited for at once
   bool gather = false;   ///< all-gathers, all-to-alls and send_receives on a stream of their own
   bool reduce = false;   ///< reductions on another
-  /// Both streams are others than those of groups without it: no exchange waits for the weights or gradients of a unit.
+  /// The streams of gathers and reductions are not those of groups without `apart`, so no exchange waits for the
+  /// weights or gradients of a unit.
   bool apart = false;
 
   bool any() const { return compute || gather || reduce; }
@@ -57,8 +58,8 @@ struct ClockReading {
   std::int64_t round_trip_ns = 0;  ///< of the messages: ahead_ns is wrong by at most half of it
 };
 
-/// A group of ranks and its collectives. Tensors are in host memory and travel by MPI, or, once a device is attached,
-/// in device memory and travel by the device's library. Move-only; frees what it duplicated.
+/// A group of ranks and its collectives. Tensors are in host memory and are communicated by MPI, or, once a device is
+/// attached, in device memory and communicated by the device's library. Move-only; frees what it duplicated.
 ///
 /// All ranks of the group must call the same collectives in the same order. All are nonblocking underneath, and wait as
 /// `waiting` says. In a group of one rank outputs are filled, and nothing is sent or recorded. Every status is checked:
@@ -94,7 +95,7 @@ class Communicator {
   Communicator split(int color, int key, std::string name, DeviceLanes lanes = {}) const;
 
   /// From now on tensors are in the memory of `device`, in this group and in its splits. Collective, before the first
-  /// split. Small host values still travel by MPI.
+  /// split. Small host values are still communicated by MPI.
   void attach(std::shared_ptr<Device> device, DeviceLanes lanes);
   /// Null on hosts.
   Device* device() const;
@@ -159,13 +160,14 @@ class Communicator {
   /// Tensors are fp32 or bf16. They must live until the request is complete. `label`: see all_gather_in_place.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label = {}) const;
 
-  /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `summands` become
-  /// item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as many ranks
-  /// as tensor::Summands can have, they become every rank's summand of this rank's rows, in rank order, and item.out is
-  /// not written. Once the request is complete, the compute stream may read the summands until it is given the group's
-  /// next reduce-scatter. The caller must not change item.whole before it has read them. Error(failed) with an addend.
-  [[nodiscard]] Request reduce_scatter_summands(const ReduceScatterItem& item, tensor::Summands& summands,
-                                                std::string_view label = {}) const;
+  /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `partial_sums`
+  /// become item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as
+  /// many ranks as tensor::PartialSums can have, they become every rank's partial sum of this rank's rows, in rank
+  /// order, and item.out is not written. Once the request is complete, the compute stream may read the partial sums
+  /// until it is given the group's next reduce-scatter. The caller must not change item.whole before it has read them.
+  /// Error(failed) with an addend.
+  [[nodiscard]] Request reduce_scatter_partial_sums(const ReduceScatterItem& item, tensor::PartialSums& partial_sums,
+                                                    std::string_view label = {}) const;
 
   /// One item of a grouped all-to-all. `in` (S, ...) has, in rank order, send_rows[r] rows for each rank r. `out`
   /// (R, ...) receives, in rank order, receive_rows[r] rows of each rank r. This rank's own rows are copied. Rows
@@ -199,7 +201,7 @@ class Communicator {
   [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                              std::string_view label, Route route = Route::direct,
                                              bool own_too = true) const;
-  /// As reduce_scatter of one item, with summands that are given rank by rank. It is called before the whole is
+  /// As reduce_scatter of one item, with partial sums that are given rank by rank. It is called before the whole is
   /// written: ScatterParts::whole says where. The direct route gives the bytes of reduce_scatter; through parts_memory
   /// item.whole may have no memory. A ring adds the rows for rank r in the order r − 1, r − 2, …, r + 1, r (modulo the
   /// ranks), in fp32, then the addend; bf16 is rounded once. `label` and errors as for all_gather_parts.
@@ -272,7 +274,7 @@ class Communicator {
   /// The most of scratch_bytes() that one reduce-scatter of `items` tensors takes, whose wholes have `whole_bytes`
   /// together, or one all-reduce of `bytes`.
   static std::size_t reduce_scatter_scratch_bytes(std::size_t whole_bytes, int group_size, int items = 1);
-  /// The same of one reduce_scatter_parts round a ring. A gather takes none.
+  /// The most of scratch_bytes() that one reduce_scatter_parts round a ring takes. A gather takes none.
   static std::size_t ring_scratch_bytes(std::size_t whole_bytes, int group_size, tensor::DType dtype);
   static std::size_t all_reduce_scratch_bytes(std::size_t bytes, int group_size, int items = 1);
 

@@ -51,9 +51,9 @@ class DeviceGroup {
                                          Communicator::OwnPart own_part) = 0;
   virtual DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items,
                                      std::string_view label) = 0;
-  virtual DeviceCall* reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,
-                                              std::string_view label) = 0;
-  /// Those of Communicator's that go by parts.
+  virtual DeviceCall* reduce_scatter_partial_sums(const Communicator::ReduceScatterItem& item,
+                                                  tensor::PartialSums& partial_sums, std::string_view label) = 0;
+  /// Collectives whose parts are used one by one. See Communicator.
   virtual GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                              std::string_view label, bool own_too) = 0;
   virtual ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item,

@@ -15,7 +15,7 @@ namespace shard8::comm {
 struct Mesh {
   base::Place place;
   Communicator world;
-  std::vector<std::pair<base::AxisSet, Communicator>> groups;  ///< those that make_mesh() made
+  std::vector<std::pair<base::AxisSet, Communicator>> groups;  ///< the groups that make_mesh() made
 
   /// The group of `axes`: the ranks whose places differ from this rank's along these axes only, ordered by
   /// Place::rank(axes). Error(failed) for a set of which there are no communicators.
@@ -26,10 +26,11 @@ struct Mesh {
 /// Throws Error(environment) with both numbers when `world` does not have extents.ranks() ranks. On a device groups of
 /// `further` compute on the compute stream.
 ///
-/// `tensor_overlap`: exchanges of the tensor group run beside products, so on a device it has streams of its own.
+/// `tensor_overlap`: exchanges of the tensor group are overlapped with products, so on a device it has streams of its
+/// own.
 Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap = false,
                std::initializer_list<base::AxisSet> further = {});
-/// The same of groups that are only planned (Communicator::on_paper), for the rank at `place`.
+/// The mesh of the rank at `place` with groups that are only planned (Communicator::on_paper).
 Mesh mesh_on_paper(const base::Place& place);
 
 }  // namespace shard8::comm

@@ -37,8 +37,8 @@ Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr, std::uint64_t group 
 /// Two processes with the same identity are on one node.
 using base::node_identity;
 
-/// The same for what devices exchange: ranks with different values of the environment variable NCCL_HOSTID are on
-/// different nodes, as they are for NCCL. The variable is read at the first call.
+/// As node_identity(), for what devices exchange: ranks with different values of the environment variable NCCL_HOSTID
+/// are on different nodes, as they are for NCCL. The variable is read at the first call.
 std::string device_node_identity();
 
 /// The CPU time that the cgroup (version 2) allows, in cores, rounded up. Nothing without a limit.

@@ -71,10 +71,10 @@ void ScatterParts::give(int rank, std::int64_t first, std::int64_t rows) {
 void ScatterParts::finish() {
   finish_once(exchange_, [](ScatterExchange& exchange) { exchange.finish(); });
 }
-std::optional<tensor::Summands> ScatterParts::finish_summands() {
-  std::optional<tensor::Summands> summands;
-  finish_once(exchange_, [&](ScatterExchange& exchange) { summands = exchange.finish_summands(); });
-  return summands;
+std::optional<tensor::PartialSums> ScatterParts::finish_partial_sums() {
+  std::optional<tensor::PartialSums> partial_sums;
+  finish_once(exchange_, [&](ScatterExchange& exchange) { partial_sums = exchange.finish_partial_sums(); });
+  return partial_sums;
 }
 
 }  // namespace shard8::comm

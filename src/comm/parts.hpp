@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/tensor.hpp"
 
 /// Collectives whose parts are used one by one, each as soon as it is there. A matrix product of one rank's rows runs
@@ -16,7 +16,7 @@
 
 namespace shard8::comm {
 
-/// How the rows of an exchange by parts travel.
+/// How the rows of an exchange by parts are sent.
 enum class Route : std::uint8_t {
   direct,  ///< from each rank to each other one: in memory that they share, or by messages
   ring     ///< from each rank to one neighbour, which passes them on. By messages, on hosts only
@@ -55,8 +55,8 @@ class ScatterExchange {
   /// See ScatterParts::give. Exchanges on devices implement this function. An exchange on hosts throws Error(failed).
   virtual void give(int rank, std::int64_t first, std::int64_t rows);
   virtual void finish() = 0;
-  /// As finish(), or, if it returns summands, without the sum: see ScatterParts::finish_summands.
-  virtual std::optional<tensor::Summands> finish_summands() {
+  /// As finish(), or, if it returns partial sums, without the sum: see ScatterParts::finish_partial_sums.
+  virtual std::optional<tensor::PartialSums> finish_partial_sums() {
     finish();
     return std::nullopt;
   }
@@ -76,8 +76,8 @@ struct DropExchange {
 using GatherExchangePtr = std::unique_ptr<GatherExchange, DropExchange>;
 using ScatterExchangePtr = std::unique_ptr<ScatterExchange, DropExchange>;
 
-/// The rank of `size` ranks to which rank `rank` gives its summands k-th, k = 1 … size, so that no rank gets the rows
-/// of all others at once. The last one is `rank` itself.
+/// The rank of `size` ranks to which rank `rank` gives its partial sums k-th, k = 1 … size, so that no rank gets the
+/// rows of all others at once. The last one is `rank` itself.
 inline int destination(int k, int rank, int size) { return (rank + k) % size; }
 
 /// An all-gather whose parts, the rows of each rank, are waited for one by one. Made by Communicator::all_gather_parts.
@@ -107,7 +107,7 @@ class GatherParts {
   int rank_ = 0, size_ = 1;
 };
 
-/// A reduce-scatter to which this rank gives its summands part by part. Made by Communicator::reduce_scatter_parts.
+/// A reduce-scatter to which this rank gives its partial sums part by part. Made by Communicator::reduce_scatter_parts.
 /// Move-only. The destructor finishes it. A finished or moved-from object may only be destroyed or assigned to; other
 /// calls are an Error(failed).
 class ScatterParts {
@@ -116,8 +116,8 @@ class ScatterParts {
   ScatterParts(ScatterExchangePtr exchange, int rank, int size)
       : exchange_(std::move(exchange)), rank_(rank), size_(size) {}
 
-  /// Where this rank writes its summands (N·R, ...): item.whole, or memory that peers read. On hosts it blocks until
-  /// peers have read what was there before.
+  /// Where this rank writes its partial sums (N·R, ...): item.whole, or memory that peers read. On hosts it blocks
+  /// until peers have read what was there before.
   tensor::Tensor whole() const;
   /// The rows of whole() that rank `rank` sums are written, in the order of the execution space, and are not changed
   /// any more. Every rank, this one too, is given once, after whole() was called.
@@ -133,11 +133,11 @@ class ScatterParts {
   /// blocks until the sum is there, on a device what the compute stream is given afterwards sees it. All ranks must
   /// have been given.
   void finish();
-  /// As finish(), but the sum may be left to its reader: item.out is then not written, and the returned summands, in
-  /// rank order and the addend last, make it. What the compute stream is given afterwards sees them, until it is given
-  /// the group's next reduce-scatter. The caller must not change whole() and the addend before it has read them. If
-  /// nothing is returned, the sum is in item.out.
-  [[nodiscard]] std::optional<tensor::Summands> finish_summands();
+  /// As finish(), but the sum may be left to its reader: item.out is then not written, and the returned partial sums,
+  /// in rank order and the addend last, make it. What the compute stream is given afterwards sees them, until it is
+  /// given the group's next reduce-scatter. The caller must not change whole() and the addend before it has read them.
+  /// If nothing is returned, the sum is in item.out.
+  [[nodiscard]] std::optional<tensor::PartialSums> finish_partial_sums();
   bool active() const { return exchange_ != nullptr; }
 
  private:

@@ -26,7 +26,7 @@ struct HangLimits {
   std::chrono::milliseconds step = kLeastAtStart;
   std::chrono::milliseconds start = kLeastAtStart;  ///< in place of `step` until the first step is over
 
-  /// Those of the deck's run.hang_limit_s.
+  /// The limits of a deck whose run.hang_limit_s is `limit`.
   static HangLimits of(std::chrono::seconds limit) { return {limit, std::max(limit, kLeastAtStart)}; }
   /// How often a watchdog looks: its alarm is late by at most a tenth of a limit, and it is not felt.
   std::chrono::milliseconds interval() const {
@@ -73,7 +73,7 @@ class CallClock {
   using Clock = std::chrono::steady_clock;
   enum class State : std::uint8_t {
     complete,         ///< nothing is left to do
-    under_way,        ///< it waits for its turn, or it takes no longer than the limit
+    under_way,        ///< the call waits for its turn, or takes no longer than the limit
     issue_overdue,    ///< the host has been issuing it for longer than the limit
     running_overdue,  ///< the stream has been at it for longer than the limit
   };

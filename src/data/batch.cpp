@@ -23,7 +23,7 @@ Loader::Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vo
   const std::int64_t most = divide_up(config.batch, data_ranks);
   micro_batch_ = config.micro_batch > 0 ? config.micro_batch : most;
   micro_batches_ = divide_up(most, micro_batch_);
-  slots_ = {data_rank, std::max<std::int64_t>(0, divide_up(config.batch - data_rank, data_ranks)), data_ranks};
+  numbers_ = {data_rank, std::max<std::int64_t>(0, divide_up(config.batch - data_rank, data_ranks)), data_ranks};
 }
 
 Loader::~Loader() {
@@ -33,19 +33,19 @@ Loader::~Loader() {
 /// Reads a step into next_. The I/O thread runs it.
 void Loader::load(std::int64_t step) {
   const auto seq = dataset_->seq();
-  sequences_.resize(static_cast<std::size_t>(slots_.count * (seq + 1)));
-  dataset_->read(sequences_, sequences_before(step), slots_);
+  sequences_.resize(static_cast<std::size_t>(numbers_.count * (seq + 1)));
+  dataset_->read(sequences_, sequences_before(step), numbers_);
 
   const auto size = static_cast<std::size_t>(micro_batches_ * micro_batch_ * seq);
   next_.tokens.assign(size, 0);
   next_.targets.assign(size, 0);
   next_.weights.assign(size, 0);
-  for (std::int64_t k = 0; k < slots_.count; ++k) {
+  for (std::int64_t k = 0; k < numbers_.count; ++k) {
     const auto* const from = sequences_.data() + k * (seq + 1);
     std::copy_n(from, seq, next_.tokens.data() + k * seq);
     std::copy_n(from + 1, seq, next_.targets.data() + k * seq);
   }
-  std::fill_n(next_.weights.data(), slots_.count * seq, 1.0f);
+  std::fill_n(next_.weights.data(), numbers_.count * seq, 1.0f);
 }
 
 /// The posted function captures one pointer, so that posting it allocates nothing.
@@ -110,7 +110,7 @@ MicroBatch Loader::get(std::int64_t step, std::int64_t j) {
   if (current_.step != step) advance_to(step);
   const auto size = static_cast<std::size_t>(micro_batch_ * dataset_->seq());
   const auto first = static_cast<std::size_t>(j) * size;
-  const auto real = std::clamp<std::int64_t>(slots_.count - j * micro_batch_, 0, micro_batch_);
+  const auto real = std::clamp<std::int64_t>(numbers_.count - j * micro_batch_, 0, micro_batch_);
   return {std::span(current_.tokens).subspan(first, size), std::span(current_.targets).subspan(first, size),
           std::span(current_.weights).subspan(first, size), real};
 }

@@ -79,7 +79,7 @@ class Loader {
 
   io::IoThread& io_;
   std::unique_ptr<Dataset> dataset_;
-  Slots slots_;  // the sequences of this rank in every step
+  SequenceNumbers numbers_;  // the sequences of this rank in every step
   std::int64_t micro_batch_ = 0;
   std::int64_t micro_batches_ = 0;
   std::int64_t first_step_ = 0;           // the origin of the data cursor,

@@ -14,9 +14,10 @@
 
 namespace shard8::data {
 
-void Dataset::require_slots(std::span<const std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
+void Dataset::require_sequences(std::span<const std::int32_t> out, std::int64_t first_sequence,
+                                const SequenceNumbers& numbers) const {
   SHARD8_REQUIRE(first_sequence >= 0, "a step from sequence {} on", first_sequence);
-  const auto& [first, count, stride] = slots;
+  const auto& [first, count, stride] = numbers;
   SHARD8_REQUIRE(first >= 0 && count >= 0 && stride >= 1 && (count == 0 || first + (count - 1) * stride < sizes_.batch),
                  "{} sequences from {} in steps of {}, of a batch of {}", count, first, stride, sizes_.batch);
   SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) == count * (sizes_.seq + 1),
@@ -136,11 +137,12 @@ StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, s
 
 std::string StreamDataset::samples_text() const { return fmt::format("{} samples of {} tokens", samples_, seq()); }
 
-void StreamDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
-  require_slots(out, first_sequence, slots);
+void StreamDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence,
+                         const SequenceNumbers& numbers) const {
+  require_sequences(out, first_sequence, numbers);
   const auto width = static_cast<std::size_t>(seq() + 1);
-  for (std::int64_t k = 0; k < slots.count; ++k) {
-    const std::int64_t number = first_sequence + slots.first + k * slots.stride;
+  for (std::int64_t k = 0; k < numbers.count; ++k) {
+    const std::int64_t number = first_sequence + numbers.first + k * numbers.stride;
     const Permutation order(samples_, seed_, static_cast<std::uint64_t>(number / samples_));
     const std::int64_t sample = order(number % samples_);
     read_tokens(out.subspan(static_cast<std::size_t>(k) * width, width), sample * seq());
@@ -152,11 +154,12 @@ SyntheticDataset::SyntheticDataset(const deck::DataConfig& config, std::int64_t 
 
 std::string SyntheticDataset::description() const { return fmt::format("synthetic: uniform over {} tokens", vocab()); }
 
-void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
-  require_slots(out, first_sequence, slots);
+void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence,
+                            const SequenceNumbers& numbers) const {
+  require_sequences(out, first_sequence, numbers);
   auto* token = out.data();
-  for (std::int64_t k = 0; k < slots.count; ++k) {
-    const auto sequence = static_cast<std::uint64_t>(first_sequence + slots.first + k * slots.stride);
+  for (std::int64_t k = 0; k < numbers.count; ++k) {
+    const auto sequence = static_cast<std::uint64_t>(first_sequence + numbers.first + k * numbers.stride);
     const std::uint64_t key = base::mix64(base::mix64(seed_) ^ sequence);
     for (std::int64_t t = 0; t <= seq(); ++t) {
       // The token is floor(value · vocab / 2^32), value from the high 32 bits (Lemire, 2019); uniform to 2^-32 · vocab.

@@ -16,8 +16,8 @@
 
 namespace shard8::data {
 
-/// `count` sequences of a step: those with the numbers first, first + stride, first + 2·stride, ...
-struct Slots {
+/// Numbers of `count` sequences in their step: first, first + stride, first + 2·stride, ...
+struct SequenceNumbers {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t stride = 1;
@@ -47,12 +47,12 @@ class Dataset {
   /// One line for people: kind, path, sizes.
   virtual std::string description() const = 0;
 
-  /// Reads the sequences `slots` of a step into out (slots.count, seq+1). `first_sequence` is the number in the
-  /// training of the step's first sequence: slot b is sequence first_sequence + b. Error(failed) on a token outside the
-  /// vocabulary (with its value and position), a negative first_sequence, a slab past the last one, slabs that are read
-  /// from anywhere but the start of a slab, a file that cannot be read, slots outside the batch, or an `out` of another
-  /// size.
-  virtual void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const = 0;
+  /// Reads the sequences `numbers` of a step into out (numbers.count, seq+1). `first_sequence` is the number in the
+  /// training of the step's first sequence: sequence b of the step is sequence first_sequence + b. Error(failed) on a
+  /// token outside the vocabulary (with its value and position), a negative first_sequence, a slab past the last one,
+  /// slabs that are read from anywhere but the start of a slab, a file that cannot be read, numbers outside the batch,
+  /// or an `out` of another size.
+  virtual void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const = 0;
 
   /// Reads a sample of the content, at most 4 MiB of tokens or bytes (io::fingerprint_of), and checks its tokens
   /// against the vocabulary. Fingerprint::length counts bytes of text, or tokens; tokens of any integer type count as
@@ -77,9 +77,10 @@ class Dataset {
   };
   explicit Dataset(const Sizes& sizes) : sizes_(sizes) {}
 
-  /// Checks the arguments of read(). Error(failed) unless first_sequence >= 0, the slots are in the batch and out has
+  /// Checks the arguments of read(). Error(failed) unless first_sequence >= 0, the numbers are in the batch and out has
   /// their size.
-  void require_slots(std::span<const std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const;
+  void require_sequences(std::span<const std::int32_t> out, std::int64_t first_sequence,
+                         const SequenceNumbers& numbers) const;
 
   /// Throws Error(failed) "where: token V is outside the vocabulary ...".
   [[noreturn]] void fail_vocabulary(const std::string& where, std::int64_t token) const;

@@ -48,7 +48,7 @@ class Permutation {
 /// permutation_e(g mod N); each epoch has a permutation of its own (Permutation).
 class StreamDataset : public Dataset {
  public:
-  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const final;
+  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const final;
 
  protected:
   /// `length`: L; `name`: the path in messages. Error(deck) when the stream is too short for one sample.
@@ -141,7 +141,7 @@ class TokenSlabs final : public Dataset {
 
   std::optional<std::int64_t> steps_available() const override { return steps(); }
   std::string description() const override;
-  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const override;
+  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
   /// The digest is that of the slabs' tokens in the order of the file; a slab has batch samples.
   Inspection inspect() const override;
   std::vector<std::uint64_t> histogram() const override;
@@ -160,7 +160,7 @@ class SyntheticDataset final : public Dataset {
   SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
 
   std::string description() const override;
-  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const override;
+  void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
   std::vector<std::uint64_t> histogram() const override;
 
  private:

@@ -154,8 +154,8 @@ std::string TokenSlabs::description() const {
                      seq());
 }
 
-void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, const Slots& slots) const {
-  require_slots(out, first_sequence, slots);
+void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const {
+  require_sequences(out, first_sequence, numbers);
   if (first_sequence % batch() != 0) {
     base::fail(base::ExitCode::failed,
                "'{}': a step begins with sequence {} of the training, which is inside a slab of {} sequences; steps "
@@ -168,12 +168,13 @@ void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, 
                "'{}': a step needs slab {} (counted from 0), but there are {} slabs; lower run.steps", file_->spec(),
                slab, steps());
   }
-  const std::array<io::Range, 3> ranges = {{{slab, 1, 1}, {slots.first, slots.count, slots.stride}, {0, seq() + 1, 1}}};
+  const std::array<io::Range, 3> ranges = {
+      {{slab, 1, 1}, {numbers.first, numbers.count, numbers.stride}, {0, seq() + 1, 1}}};
   file_->read(out, ranges);
   const auto bad = first_outside(out);
   if (bad < out.size()) {
     const auto at = static_cast<std::int64_t>(bad);
-    const auto sequence = slots.first + at / (seq() + 1) * slots.stride;
+    const auto sequence = numbers.first + at / (seq() + 1) * numbers.stride;
     fail_vocabulary(slab_position(*file_, slab, sequence, at % (seq() + 1)), out[bad]);
   }
 }

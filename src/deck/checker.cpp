@@ -140,7 +140,7 @@ Span Checker::place(std::initializer_list<std::string_view> blame) const {
 
 std::int64_t Checker::integer(std::string_view path) const {
   Config copy = reading_.config;
-  return std::get<Access<std::int64_t>>(field_at(path).slot)(copy);
+  return std::get<Access<std::int64_t>>(field_at(path).access)(copy);
 }
 
 void warn_of_unused(Diagnostics& diagnostics, const Reading& reading) {

@@ -54,11 +54,12 @@ void check_gather(const Checker& check, const Config& config) {
   if (config.fp8.weights == Fp8Weights::fp8) {
     check.fail({"fsdp.gather", "fp8.weights"},
                fmt::format("{} is not that of {}", check.shown("fsdp.gather"), check.shown("fp8.weights")),
-               "weights kept in FP8 travel as they are: expected gather auto or fp8, or weights bf16");
+               "weights kept in FP8 are communicated as they are: expected gather auto or fp8, or weights bf16");
   } else if (gather == Gather::fp32 && config.precision.compute == FloatType::bf16) {
-    check.fail({"fsdp.gather", "precision.compute"},
-               fmt::format("{} is not that of {}", check.shown("fsdp.gather"), check.shown("precision.compute")),
-               "with a recipe weights travel as fp8 or as they are computed with: expected gather auto, fp8 or bf16");
+    check.fail(
+        {"fsdp.gather", "precision.compute"},
+        fmt::format("{} is not that of {}", check.shown("fsdp.gather"), check.shown("precision.compute")),
+        "with a recipe weights are communicated as fp8 or in the compute dtype: expected gather auto, fp8 or bf16");
   }
 }
 

@@ -101,10 +101,10 @@ struct FsdpConfig {
   Gather gather = Gather::automatic;
 };
 
-/// How the tensor group's exchanges run beside matrix products.
+/// How the tensor group's exchanges are overlapped with matrix products.
 struct OverlapConfig {
-  bool enable = false;  ///< false: every exchange runs alone
-  /// Each exchange that has a key has one of the methods that it can have (deck/overlap.hpp), the others are off.
+  bool enable = false;  ///< false: no exchange is overlapped, whatever the members below are
+  /// Each exchange that has a key is automatic, or has one of its methods (deck/overlap.hpp). The others are off.
   profile::ExchangeMethods methods = [] {
     profile::ExchangeMethods all{};
     for (const profile::Exchange key : profile::kOverlapKeys) all[key] = profile::ExchangeMethod::automatic;
@@ -116,7 +116,7 @@ struct OverlapConfig {
   /// On devices, of a pipeline: the products in which the tokens of each other rank are multiplied; 0: see
   /// pipeline_chunks().
   std::int64_t chunks = 0;
-  double min_gflop = 0.0;  ///< an exchange whose product has fewer GFLOP on a rank runs alone
+  double min_gflop = 0.0;  ///< an exchange whose product has fewer GFLOP on a rank is not overlapped
 };
 
 /// AdamW. Learning rate at step s (from 0), N = decay_steps:

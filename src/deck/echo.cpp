@@ -47,7 +47,7 @@ std::vector<Echo> make_echo(const Reading& reading) {
               echo.value = get(config);
             }
           },
-          field.slot);
+          field.access);
       all.push_back(std::move(echo));
     }
   }

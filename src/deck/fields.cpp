@@ -126,10 +126,10 @@ std::string list_of(std::span<const std::string_view> names, std::string_view la
 std::string expected(const Field& field) {
   const std::string bounds = bounds_text(field.bounds);
   const Bounds& b = field.bounds;
-  if (field.slot.index() == 0 && b.low == 1 && !b.open_low && !is_finite(b.high)) return "a positive integer";
-  if (field.slot.index() == 2 && b.low > 0)
+  if (field.access.index() == 0 && b.low == 1 && !b.open_low && !is_finite(b.high)) return "a positive integer";
+  if (field.access.index() == 2 && b.low > 0)
     return fmt::format("{}a positive number from {} to {}", b.or_zero ? "0 or " : "", b.low, b.high);
-  switch (field.slot.index()) {
+  switch (field.access.index()) {
     case 0:
       return "an integer" + bounds + (field.automatic ? ", or auto" : "");
     case 1:
@@ -141,7 +141,7 @@ std::string expected(const Field& field) {
     case 4:
       return field.not_empty ? "a text, not empty" : "a text";
     default:
-      return list_of(std::get<ChoiceAccess>(field.slot).names);
+      return list_of(std::get<ChoiceAccess>(field.access).names);
   }
 }
 
@@ -166,13 +166,13 @@ std::string value_text(const Field& field, const Config& config) {
           return fmt::format("{}", value);
         }
       },
-      field.slot);
+      field.access);
 }
 
 std::string spelled(const Field& field, const Config& config, Spelling spelling) {
   const std::string value = value_text(field, config);
-  const bool text = std::holds_alternative<Access<std::string>>(field.slot);
-  const bool choice = std::holds_alternative<ChoiceAccess>(field.slot);
+  const bool text = std::holds_alternative<Access<std::string>>(field.access);
+  const bool choice = std::holds_alternative<ChoiceAccess>(field.access);
   return text || (choice && spelling == Spelling::namelist) ? quoted(value) : value;
 }
 

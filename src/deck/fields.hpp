@@ -27,13 +27,13 @@ struct ChoiceAccess {
   std::span<const std::string_view> names;  ///< in the order of the enumeration
 };
 
-/// How a key's value is read and set; the alternative is the type of the value.
-using Slot = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>, Access<bool>,
-                          Access<std::string>, ChoiceAccess>;
+/// How a key's value is read and set. The alternative is the type of the value.
+using FieldAccess = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>, Access<bool>,
+                                 Access<std::string>, ChoiceAccess>;
 
-/// The slot of config.*group.*member.
+/// How config.*group.*member is read and set.
 template <auto group, auto member>
-constexpr Slot slot() {
+constexpr FieldAccess access() {
   using T = std::remove_cvref_t<decltype(std::declval<Config&>().*group.*member)>;
   if constexpr (std::is_enum_v<T>) {
     return ChoiceAccess{[](const Config& config) { return static_cast<int>(config.*group.*member); },
@@ -76,7 +76,7 @@ constexpr Bounds from_below(double low, double high) { return {.low = low, .high
 /// One key of a deck.
 struct Field {
   std::string_view key;
-  Slot slot;
+  FieldAccess access;
   Bounds bounds = {};
   bool required = false;
   std::string_view instead = {};       ///< a key of the group that may be given in place of this required one

@@ -9,8 +9,8 @@ namespace shard8::deck {
 namespace {
 
 template <auto member>
-constexpr Slot overlap() {
-  return slot<&Config::overlap, member>();
+constexpr FieldAccess overlap() {
+  return access<&Config::overlap, member>();
 }
 /// The names of the methods that an exchange can have.
 template <Exchange exchange>
@@ -22,53 +22,53 @@ constexpr auto kMethodNames = [] {
 template <Exchange exchange>
 constexpr Field method(std::string_view help) {
   return {.key = name_of(exchange),
-          .slot = ChoiceAccess{[](const Config& config) {
-                                 constexpr auto kMethods = methods_of(exchange);
-                                 const auto found = std::ranges::find(kMethods, config.overlap.methods[exchange]);
-                                 return static_cast<int>(found - kMethods.begin());
-                               },
-                               [](Config& config, int value) {
-                                 config.overlap.methods[exchange] =
-                                     methods_of(exchange)[static_cast<std::size_t>(value)];
-                               },
-                               kMethodNames<exchange>},
+          .access = ChoiceAccess{[](const Config& config) {
+                                   constexpr auto kMethods = methods_of(exchange);
+                                   const auto found = std::ranges::find(kMethods, config.overlap.methods[exchange]);
+                                   return static_cast<int>(found - kMethods.begin());
+                                 },
+                                 [](Config& config, int value) {
+                                   config.overlap.methods[exchange] =
+                                       methods_of(exchange)[static_cast<std::size_t>(value)];
+                                 },
+                                 kMethodNames<exchange>},
           .help = help};
 }
 template <auto member>
-constexpr Slot optimizer() {
-  return slot<&Config::optimizer, member>();
+constexpr FieldAccess optimizer() {
+  return access<&Config::optimizer, member>();
 }
 template <auto member>
-constexpr Slot data() {
-  return slot<&Config::data, member>();
+constexpr FieldAccess data() {
+  return access<&Config::data, member>();
 }
 template <auto member>
-constexpr Slot checkpoint() {
-  return slot<&Config::checkpoint, member>();
+constexpr FieldAccess checkpoint() {
+  return access<&Config::checkpoint, member>();
 }
 template <auto member>
-constexpr Slot verify() {
-  return slot<&Config::verify, member>();
+constexpr FieldAccess verify() {
+  return access<&Config::verify, member>();
 }
 
 constexpr Field kFsdp[] = {
     {.key = "reshard_after_forward",
-     .slot = slot<&Config::fsdp, &FsdpConfig::reshard_after_forward>(),
+     .access = access<&Config::fsdp, &FsdpConfig::reshard_after_forward>(),
      .help = "free a layer's gathered weights after forward, gather them again in backward"},
     {.key = "prefetch",
-     .slot = slot<&Config::fsdp, &FsdpConfig::prefetch>(),
+     .access = access<&Config::fsdp, &FsdpConfig::prefetch>(),
      .bounds = at_least(0),
      .unit = "units",
      .help = "units gathered ahead, at most model.layers; prefetch + 1 layers are held at once"},
     {.key = "gather",
-     .slot = slot<&Config::fsdp, &FsdpConfig::gather>(),
+     .access = access<&Config::fsdp, &FsdpConfig::gather>(),
      .default_note = "auto: fp8 with a recipe, else precision.compute",
      .help = "communication dtype of weights; fp32 with compute bf16: rounded by receivers; with a recipe, of the FP8 "
              "linears alone"},
 };
 
 constexpr Field kOverlap[] = {
-    {.key = "enable", .slot = overlap<&OverlapConfig::enable>(), .help = "false: every exchange runs alone"},
+    {.key = "enable", .access = overlap<&OverlapConfig::enable>(), .help = "false: no exchange is overlapped"},
     method<Exchange::qkv_fprop>("gather of qkv's input"),
     method<Exchange::proj_fprop>("reduce-scatter of proj's output"),
     method<Exchange::fc1_fprop>("gather of fc1's input"),
@@ -82,133 +82,133 @@ constexpr Field kOverlap[] = {
     method<Exchange::head_fprop>("gather of the head's input"),
     method<Exchange::head_dgrad>("reduce-scatter of the head's input gradient, during the wgrad of the last tokens"),
     {.key = "splits",
-     .slot = overlap<&OverlapConfig::splits>(),
+     .access = overlap<&OverlapConfig::splits>(),
      .bounds = at_least(0),
      .unit = "products",
      .help = "direct, devices only: products for other ranks' tokens, at most mesh.tensor - 1; 0: one for each rank"},
     {.key = "chunks",
-     .slot = overlap<&OverlapConfig::chunks>(),
+     .access = overlap<&OverlapConfig::chunks>(),
      .bounds = from_to(0, 16),
      .unit = "products",
      .help = "pipeline, devices only: products for each other rank's tokens; 0: 2 for two ranks, else 1"},
     {.key = "min_gflop",
-     .slot = overlap<&OverlapConfig::min_gflop>(),
+     .access = overlap<&OverlapConfig::min_gflop>(),
      .bounds = at_least(0),
      .unit = "GFLOP",
-     .help = "exchanges run alone below this size of their product on a rank (2 M N K / 1e9)"},
+     .help = "exchanges are not overlapped below this size of their product on a rank (2 M N K / 1e9)"},
 };
 
 constexpr Field kOptimizer[] = {
     {.key = "lr",
-     .slot = optimizer<&OptimizerConfig::lr>(),
+     .access = optimizer<&OptimizerConfig::lr>(),
      .bounds = positive_float(),
      .required = true,
      .help = "highest learning rate, reached after warmup"},
     {.key = "min_lr",
-     .slot = optimizer<&OptimizerConfig::min_lr>(),
+     .access = optimizer<&OptimizerConfig::min_lr>(),
      .bounds = at_least(0),
      .help = "learning rate from decay_steps on, at most lr"},
     {.key = "warmup",
-     .slot = optimizer<&OptimizerConfig::warmup>(),
+     .access = optimizer<&OptimizerConfig::warmup>(),
      .bounds = at_least(0),
      .unit = "steps",
      .help = "steps of linear rise to lr"},
     {.key = "decay_steps",
-     .slot = optimizer<&OptimizerConfig::decay_steps>(),
+     .access = optimizer<&OptimizerConfig::decay_steps>(),
      .bounds = at_least(1),
      .default_note = "run.steps, at least warmup + 1",
      .unit = "steps",
      .help = "step at which cosine decay ends, more than warmup; without this key a restart keeps the checkpoint's"},
     {.key = "beta1",
-     .slot = optimizer<&OptimizerConfig::beta1>(),
+     .access = optimizer<&OptimizerConfig::beta1>(),
      .bounds = from_below(0, 1),
      .help = "decay of the first moment"},
     {.key = "beta2",
-     .slot = optimizer<&OptimizerConfig::beta2>(),
+     .access = optimizer<&OptimizerConfig::beta2>(),
      .bounds = from_below(0, 1),
      .help = "decay of the second moment"},
     {.key = "eps",
-     .slot = optimizer<&OptimizerConfig::eps>(),
+     .access = optimizer<&OptimizerConfig::eps>(),
      .bounds = positive_float(),
      .help = "added to the square root of the second moment"},
     {.key = "weight_decay",
-     .slot = optimizer<&OptimizerConfig::weight_decay>(),
+     .access = optimizer<&OptimizerConfig::weight_decay>(),
      .bounds = float_from(0),
      .help = "decoupled decay of parameters with two dimensions"},
     {.key = "clip",
-     .slot = optimizer<&OptimizerConfig::clip>(),
+     .access = optimizer<&OptimizerConfig::clip>(),
      .bounds = zero_or_positive_float(),
      .help = "largest norm of the whole gradient; 0: no clipping"},
-    {.key = "moments", .slot = optimizer<&OptimizerConfig::moments>(), .help = "storage of both moments"},
+    {.key = "moments", .access = optimizer<&OptimizerConfig::moments>(), .help = "storage of both moments"},
     {.key = "master",
-     .slot = optimizer<&OptimizerConfig::master>(),
+     .access = optimizer<&OptimizerConfig::master>(),
      .help =
          "storage of master weights; bf16_remainder: BF16 and the other 16 bits of FP32, lossless; needs compute bf16"},
 };
 
 constexpr Field kData[] = {
     {.key = "kind",
-     .slot = data<&DataConfig::kind>(),
+     .access = data<&DataConfig::kind>(),
      .required = true,
      .help = "synthetic: random tokens; bytes: text, one token per byte; tokens: HDF5 dataset"},
     {.key = "path",
-     .slot = data<&DataConfig::path>(),
+     .access = data<&DataConfig::path>(),
      .help = "bytes: file or folder; tokens: 'file.h5:/dataset'; not read for synthetic"},
     {.key = "batch",
-     .slot = data<&DataConfig::batch>(),
+     .access = data<&DataConfig::batch>(),
      .bounds = at_least(1),
      .required = true,
      .instead = "batch_per_rank",
      .unit = "sequences",
      .help = "sequences in a step over all ranks"},
     {.key = "batch_per_rank",
-     .slot = data<&DataConfig::batch_per_rank>(),
+     .access = data<&DataConfig::batch_per_rank>(),
      .bounds = at_least(0),
      .unit = "sequences",
      .help = "sequences of a data rank in a step, in place of batch; 0: batch is given"},
     {.key = "micro_batch",
-     .slot = data<&DataConfig::micro_batch>(),
+     .access = data<&DataConfig::micro_batch>(),
      .bounds = at_least(0),
      .unit = "sequences",
      .help = "sequences that a data rank computes at once; 0: all"},
-    {.key = "seed", .slot = data<&DataConfig::seed>(), .help = "seed of sample order and of synthetic tokens"},
+    {.key = "seed", .access = data<&DataConfig::seed>(), .help = "seed of sample order and of synthetic tokens"},
 };
 
 constexpr Field kRun[] = {
     {.key = "steps",
-     .slot = slot<&Config::run, &RunConfig::steps>(),
+     .access = access<&Config::run, &RunConfig::steps>(),
      .bounds = at_least(1),
      .required = true,
      .unit = "steps",
      .help = "optimizer steps"},
     {.key = "stop_after",
-     .slot = slot<&Config::run, &RunConfig::stop_after>(),
+     .access = access<&Config::run, &RunConfig::stop_after>(),
      .bounds = at_least(0),
      .unit = "steps",
      .help = "stop after this many steps of this run; 0: never"},
     {.key = "time_limit_min",
-     .slot = slot<&Config::run, &RunConfig::time_limit_min>(),
+     .access = access<&Config::run, &RunConfig::time_limit_min>(),
      .bounds = from_to(0, kMostInteger),
      .unit = "minutes",
      .help = "stop margin_s before this time since the start, if not 0; also before the end of a Slurm job"},
     {.key = "margin_s",
-     .slot = slot<&Config::run, &RunConfig::margin_s>(),
+     .access = access<&Config::run, &RunConfig::margin_s>(),
      .bounds = from_to(0, kMostInteger),
      .unit = "seconds",
      .help = "time to stop before a limit; 0: 1.5 times (longest step + longest write of a checkpoint)"},
     {.key = "log_every",
-     .slot = slot<&Config::run, &RunConfig::log_every>(),
+     .access = access<&Config::run, &RunConfig::log_every>(),
      .bounds = at_least(1),
      .unit = "steps",
      .help = "steps between lines of progress"},
     {.key = "timing_skip",
-     .slot = slot<&Config::run, &RunConfig::timing_skip>(),
+     .access = access<&Config::run, &RunConfig::timing_skip>(),
      .bounds = at_least(0),
      .default_note = "5, or run.steps - 1 if that is less",
      .unit = "steps",
      .help = "first steps left out of figures, less than steps"},
     {.key = "hang_limit_s",
-     .slot = slot<&Config::run, &RunConfig::hang_limit_s>(),
+     .access = access<&Config::run, &RunConfig::hang_limit_s>(),
      .bounds = from_to(1, 604800),
      .unit = "seconds",
      .help = "the job ends with code 5 after a longer wait for other ranks or time without progress; at least 600 "
@@ -217,57 +217,59 @@ constexpr Field kRun[] = {
 
 constexpr Field kCheckpoint[] = {
     {.key = "dir",
-     .slot = checkpoint<&CheckpointConfig::dir>(),
+     .access = checkpoint<&CheckpointConfig::dir>(),
      .default_note = "none, or output.dir/checkpoints if every or run.stop_after is not 0",
      .help = "folder of checkpoints"},
     {.key = "every",
-     .slot = checkpoint<&CheckpointConfig::every>(),
+     .access = checkpoint<&CheckpointConfig::every>(),
      .bounds = at_least(0),
      .unit = "steps",
      .help = "steps between checkpoints; 0: none on the way"},
     {.key = "keep",
-     .slot = checkpoint<&CheckpointConfig::keep>(),
+     .access = checkpoint<&CheckpointConfig::keep>(),
      .bounds = at_least(1),
      .unit = "checkpoints",
      .help = "newest checkpoints kept"},
     {.key = "async",
-     .slot = checkpoint<&CheckpointConfig::async>(),
+     .access = checkpoint<&CheckpointConfig::async>(),
      .help = "write while training goes on; false: training waits"},
-    {.key = "files", .slot = checkpoint<&CheckpointConfig::files>(), .help = "one file for each rank or for each node"},
+    {.key = "files",
+     .access = checkpoint<&CheckpointConfig::files>(),
+     .help = "one file for each rank or for each node"},
     {.key = "restart",
-     .slot = checkpoint<&CheckpointConfig::restart>(),
+     .access = checkpoint<&CheckpointConfig::restart>(),
      .not_empty = true,
      .help = "auto: the newest checkpoint in dir, if any; none: step 0; else a checkpoint or a folder of several"},
     {.key = "allow_changes",
-     .slot = checkpoint<&CheckpointConfig::allow_changes>(),
+     .access = checkpoint<&CheckpointConfig::allow_changes>(),
      .help = "accept keys that change the training"},
 };
 
 constexpr Field kVerify[] = {
     {.key = "final_loss_max",
-     .slot = verify<&VerifyConfig::final_loss_max>(),
+     .access = verify<&VerifyConfig::final_loss_max>(),
      .bounds = at_least(0),
      .unit = "nats",
      .help = "highest last loss that passes, if not 0"},
     {.key = "final_loss_min",
-     .slot = verify<&VerifyConfig::final_loss_min>(),
+     .access = verify<&VerifyConfig::final_loss_min>(),
      .bounds = at_least(0),
      .unit = "nats",
      .help = "lowest last loss that passes, if not 0"},
     {.key = "unigram_ratio_max",
-     .slot = verify<&VerifyConfig::unigram_ratio_max>(),
+     .access = verify<&VerifyConfig::unigram_ratio_max>(),
      .bounds = at_least(0),
      .help = "highest last loss / unigram entropy of the data that passes, if not 0"},
     {.key = "min_steps",
-     .slot = verify<&VerifyConfig::min_steps>(),
+     .access = verify<&VerifyConfig::min_steps>(),
      .bounds = at_least(1),
      .unit = "steps",
      .help = "shorter runs are not judged by the last loss"},
     {.key = "gold",
-     .slot = verify<&VerifyConfig::gold>(),
+     .access = verify<&VerifyConfig::gold>(),
      .help = "metrics.jsonl whose losses must be repeated; empty: none"},
     {.key = "tolerance",
-     .slot = verify<&VerifyConfig::tolerance>(),
+     .access = verify<&VerifyConfig::tolerance>(),
      .bounds = at_least(0),
      .default_note = "none: to be given with gold",
      .help = "largest relative difference from gold; 0: bit for bit"},
@@ -275,32 +277,32 @@ constexpr Field kVerify[] = {
 
 constexpr Field kOutput[] = {
     {.key = "dir",
-     .slot = slot<&Config::output, &OutputConfig::dir>(),
+     .access = access<&Config::output, &OutputConfig::dir>(),
      .not_empty = true,
      .help = "folder of all output files"},
     {.key = "replace",
-     .slot = slot<&Config::output, &OutputConfig::replace>(),
+     .access = access<&Config::output, &OutputConfig::replace>(),
      .help = "move another training's files in output.dir and checkpoint.dir to replaced_N; false: refuse to run"},
     {.key = "metrics",
-     .slot = slot<&Config::output, &OutputConfig::metrics>(),
+     .access = access<&Config::output, &OutputConfig::metrics>(),
      .not_empty = true,
      .help = "loss, gradient norm, learning rate and time of each step"},
     {.key = "timing",
-     .slot = slot<&Config::output, &OutputConfig::timing>(),
+     .access = access<&Config::output, &OutputConfig::timing>(),
      .not_empty = true,
      .help = "phases of each step over ranks"},
     {.key = "timing_ranks",
-     .slot = slot<&Config::output, &OutputConfig::timing_ranks>(),
+     .access = access<&Config::output, &OutputConfig::timing_ranks>(),
      .help = "phases of each step on every rank, at most 256 MiB of rank 0's memory; empty: none"},
     {.key = "summary",
-     .slot = slot<&Config::output, &OutputConfig::summary>(),
+     .access = access<&Config::output, &OutputConfig::summary>(),
      .not_empty = true,
      .help = "the report and the resolved deck"},
     {.key = "trace",
-     .slot = slot<&Config::output, &OutputConfig::trace>(),
+     .access = access<&Config::output, &OutputConfig::trace>(),
      .help = "name ending in .json of ranks' traces (rank 3 writes trace.rank0003.json); empty: no trace"},
     {.key = "trace_steps",
-     .slot = slot<&Config::output, &OutputConfig::trace_steps>(),
+     .access = access<&Config::output, &OutputConfig::trace_steps>(),
      .default_note = "the first 3 steps that figures count",
      .help = "traced steps, ascending from 0, at most 100: 7, or 7:9, or 7:9,20"},
 };

@@ -46,7 +46,7 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
 /// in .yaml, .yml or .nml.
 std::string read_deck_file(const std::string& path);
 
-/// The same deck in another spelling: the keys that the deck or an override gives, with their values as they stand
+/// The deck at `path` in another spelling: the keys that the deck or an override gives, with their values as they stand
 /// there, in the order of the table. Comments are lost. The files that the deck names need not exist. Throws what
 /// load() throws otherwise.
 std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling);

@@ -14,7 +14,7 @@ namespace {
 
 bool can_overlap(const Config& config) { return config.overlap.enable && config.mesh.tensor > 1; }
 
-/// The method of an exchange, where auto counts as its method. Off if no product can run beside the exchange.
+/// The method of an exchange, where auto counts as its method. Off if no product can be overlapped with the exchange.
 ExchangeMethod method_of(const Config& config, Exchange exchange) {
   if (exchange == Exchange::proj_dgrad && !fc2_wgrad_can_wait(config)) return ExchangeMethod::off;
   if (exchange == Exchange::fc2_dgrad && !proj_wgrad_can_wait(config)) return ExchangeMethod::off;
@@ -22,8 +22,8 @@ ExchangeMethod method_of(const Config& config, Exchange exchange) {
   return method == ExchangeMethod::automatic ? method_of_auto(exchange) : method;
 }
 
-/// Elements of a weight on one rank, over model.hidden: of the linear whose product runs beside the exchange.
-std::int64_t columns_beside(const Config& config, Exchange exchange) {
+/// Elements of a weight on one rank, over model.hidden: of the linear whose product is overlapped with the exchange.
+std::int64_t overlapped_columns(const Config& config, Exchange exchange) {
   const ModelConfig& m = config.model;
   const std::int64_t tensor = config.mesh.tensor;
   switch (exchange) {
@@ -32,26 +32,26 @@ std::int64_t columns_beside(const Config& config, Exchange exchange) {
     case Exchange::qkv_wgrad:
       return (m.heads + 2 * m.kv_heads) / tensor * (m.hidden / m.heads);
     case Exchange::proj_fprop:
-    case Exchange::fc2_dgrad:  // beside the wgrad of proj in the layer above
+    case Exchange::fc2_dgrad:  // overlapped with the wgrad of proj in the layer above
       return m.hidden / tensor;
     case Exchange::fc1_fprop:
     case Exchange::fc1_dgrad:
     case Exchange::fc1_wgrad:
       return (m.arch == Arch::llama ? 2 : 1) * m.ffn / tensor;
     case Exchange::fc2_fprop:
-    case Exchange::proj_dgrad:  // beside the wgrad of fc2
+    case Exchange::proj_dgrad:  // overlapped with the wgrad of fc2
       return m.ffn / tensor;
     default:
       return (m.vocab + tensor - 1) / tensor;
   }
 }
 
-/// Whether the product beside the exchange, with all tokens of a micro-batch, has overlap.min_gflop on one rank or
-/// more: 2 M N K / 1e9. Forward, dgrad and wgrad have equally many.
+/// Whether the product overlapped with the exchange, with all tokens of a micro-batch, has overlap.min_gflop on one
+/// rank or more: 2 M N K / 1e9. Forward, dgrad and wgrad have equally many.
 bool large_enough(const Config& config, Exchange exchange) {
   if (config.overlap.min_gflop == 0) return true;
   const std::int64_t tokens = lay_out(config).tensor_tokens * config.mesh.tensor;
-  const double gflop = 2e-9 * static_cast<double>(tokens) * static_cast<double>(columns_beside(config, exchange)) *
+  const double gflop = 2e-9 * static_cast<double>(tokens) * static_cast<double>(overlapped_columns(config, exchange)) *
                        static_cast<double>(config.model.hidden);
   return gflop >= config.overlap.min_gflop;
 }

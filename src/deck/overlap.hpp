@@ -46,7 +46,7 @@ constexpr std::span<const ExchangeMethod> methods_of(Exchange exchange) {
 constexpr ExchangeMethod method_of_auto(Exchange exchange) { return methods_of(exchange)[2]; }
 
 /// The method of each exchange; auto counts as its method. Off: all of them unless overlap.enable is true and the
-/// tensor group has several ranks, those without a product that can run beside them, and those whose product is smaller
+/// tensor group has several ranks, those without a product to overlap with, and those whose product is smaller
 /// than overlap.min_gflop.
 ExchangeMethods exchange_methods(const Config& config);
 /// The exchanges whose key has this value, in the order of the table. None if nothing can overlap.
@@ -57,8 +57,8 @@ std::vector<Exchange> exchanges_with(const Config& config, ExchangeMethod value)
 /// so it should be short; with more, the tokens of other ranks already are several products.
 int pipeline_chunks(const Config& config);
 
-/// Which exchanges run beside products, for the report's header. A key that is auto counts as its method, and the text
-/// says so.
+/// Which exchanges are overlapped with products, for the report's header. A key that is auto counts as its method, and
+/// the text says so.
 std::string describe_overlap(const Config& config);
 
 }  // namespace shard8::deck

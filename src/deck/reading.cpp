@@ -124,7 +124,7 @@ class Converter {
 };
 
 Problem convert(Config& config, const Field& field, std::string_view path, const Token& word, bool text_needs_quotes) {
-  return std::visit(Converter(config, field, path, word, text_needs_quotes), field.slot);
+  return std::visit(Converter(config, field, path, word, text_needs_quotes), field.access);
 }
 
 std::vector<std::string_view> group_names() {

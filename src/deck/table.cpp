@@ -42,9 +42,9 @@ struct Default {
 
 Json schema_of(const Field& field) {
   constexpr const char* kTypes[] = {"integer", "integer", "number", "boolean", "string", "string"};
-  const std::size_t kind = field.slot.index();
+  const std::size_t kind = field.access.index();
   Json schema{{"type", kTypes[kind]}};
-  if (const auto* choice = std::get_if<ChoiceAccess>(&field.slot)) {
+  if (const auto* choice = std::get_if<ChoiceAccess>(&field.access)) {
     schema["enum"] = Json::array();
     for (const std::string_view name : choice->names) schema["enum"].push_back(std::string(name));
   }
@@ -66,7 +66,7 @@ Json schema_of(const Field& field) {
   if (!field.unit.empty()) description += fmt::format(" [{}]", field.unit);
   if (!field.default_note.empty()) description += fmt::format(" (default: {})", field.default_note);
   schema["description"] = description;
-  if (!field.required && field.default_note.empty()) schema["default"] = std::visit(Default{}, field.slot);
+  if (!field.required && field.default_note.empty()) schema["default"] = std::visit(Default{}, field.access);
   return schema;
 }
 
@@ -204,14 +204,14 @@ unless they are called real; the schema has the exact bounds.
 /// The values that a field takes, as the page shows them: shorter than expected(), which messages show. The unit is
 /// left out where the key's meaning names it.
 std::string values_of(const Field& field) {
-  if (const auto* choice = std::get_if<ChoiceAccess>(&field.slot)) {
+  if (const auto* choice = std::get_if<ChoiceAccess>(&field.access)) {
     std::string names;
     for (const auto name : choice->names) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", name);
     return names;
   }
-  if (std::holds_alternative<Access<bool>>(field.slot)) return "logical";
-  if (std::holds_alternative<Access<std::string>>(field.slot)) return field.not_empty ? "text, not empty" : "text";
-  const bool real = std::holds_alternative<Access<double>>(field.slot);
+  if (std::holds_alternative<Access<bool>>(field.access)) return "logical";
+  if (std::holds_alternative<Access<std::string>>(field.access)) return field.not_empty ? "text, not empty" : "text";
+  const bool real = std::holds_alternative<Access<double>>(field.access);
   const Bounds& bounds = field.bounds;
   std::string text = real ? "real " : "";
   if (real && bounds.low > 0) {

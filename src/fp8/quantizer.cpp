@@ -33,23 +33,23 @@ Operand CastBuffer::view_transposed(std::int64_t rows, std::int64_t cols, DType 
 
 void Quantizer::quantize(const Site& site, const Operands& out, const Tensor& amax, const Tensor& x,
                          const kernels::CastOptions& options, bool both) const {
-  const bool transposes = both && out.by_columns.transposed;
-  Kernel kernel{transposes ? "quantize_transpose" : "quantize", x.rows(), x.cols(), x.dtype, out.by_rows.data.dtype};
-  kernel = kernel.reads(x).writes(out.by_rows.scale_inv);
-  if (!transposes || !options.transposed_alone) kernel = kernel.writes(out.by_rows.data);
-  if (transposes) kernel = kernel.writes(out.by_columns.data);
+  const bool transposes = both && out.columnwise.transposed;
+  Kernel kernel{transposes ? "quantize_transpose" : "quantize", x.rows(), x.cols(), x.dtype, out.rowwise.data.dtype};
+  kernel = kernel.reads(x).writes(out.rowwise.scale_inv);
+  if (!transposes || !options.transposed_alone) kernel = kernel.writes(out.rowwise.data);
+  if (transposes) kernel = kernel.writes(out.columnwise.data);
   executor_.issue(kernel, [&](const tensor::Exec& exec) {
     if (transposes)
-      kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, amax, x, state_.scale(site), options);
+      kernels::quantize_transpose(exec, out.rowwise, out.columnwise.data, amax, x, state_.scale(site), options);
     else
-      kernels::quantize(exec, out.by_rows, amax, x, state_.scale(site), options);
+      kernels::quantize(exec, out.rowwise, amax, x, state_.scale(site), options);
   });
 }
 
 kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands& out) const {
   SHARD8_REQUIRE(recipe().per_tensor(), "block scales are found in every cast; a recomputed cast finds them again");
   kernels::Outputs outputs;
-  outputs.quantized = out.by_rows;
+  outputs.quantized = out.rowwise;
   outputs.transposed = out.transposed();
   outputs.transposed_alone = !outputs.transposed.empty();
   outputs.scale = state_.scale(site);
@@ -92,16 +92,16 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
 
 void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Purpose purpose) const {
   const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
-  const Kernel kernel = Kernel{"quantize_blocks", x.rows(), x.cols(), x.dtype, out.by_rows.data.dtype}.reads(x);
+  const Kernel kernel = Kernel{"quantize_blocks", x.rows(), x.cols(), x.dtype, out.rowwise.data.dtype}.reads(x);
   if (purpose == Purpose::both_passes && !out.one()) {
     state_.count_elements(site, 2 * x.count());
-    executor_.issue(kernel.writes(out.by_rows, out.by_columns), [&](const tensor::Exec& exec) {
-      kernels::quantize_blocks(exec, out.by_rows, out.by_columns, x, options);
+    executor_.issue(kernel.writes(out.rowwise, out.columnwise), [&](const tensor::Exec& exec) {
+      kernels::quantize_blocks(exec, out.rowwise, out.columnwise, x, options);
     });
     return;
   }
   state_.count_elements(site, x.count());
-  const Operand& copy = purpose == Purpose::recomputed ? out.by_columns : out.by_rows;
+  const Operand& copy = purpose == Purpose::recomputed ? out.columnwise : out.rowwise;
   executor_.issue(kernel.writes(copy),
                   [&](const tensor::Exec& exec) { kernels::quantize_blocks(exec, copy, x, options); });
 }

@@ -10,20 +10,20 @@
 
 namespace shard8::fp8 {
 
-/// A matrix (R, C) as the products of a linear layer read it. Products that sum over C, along rows, read `by_rows`.
-/// Products that sum over R, along columns, read `by_columns`. Both are the same operand if the matrix is plain, or if
-/// one scaling serves both. With Recipe::transposed() `by_columns` holds the bytes of `by_rows`, transposed.
+/// A matrix (R, C) as the products of a linear layer read it. Products that sum over C, along rows, read `rowwise`.
+/// Products that sum over R, along columns, read `columnwise`. Both are the same operand if the matrix is plain, or if
+/// one scaling serves both. With Recipe::transposed() `columnwise` holds the bytes of `rowwise`, transposed.
 struct Operands {
-  tensor::Operand by_rows, by_columns;
+  tensor::Operand rowwise, columnwise;
 
   Operands() = default;
-  Operands(const tensor::Tensor& plain) : by_rows(plain), by_columns(plain) {}  // NOLINT: plain serves both
-  explicit Operands(const tensor::Operand& both) : by_rows(both), by_columns(both) {}
-  Operands(const tensor::Operand& rows, const tensor::Operand& columns) : by_rows(rows), by_columns(columns) {}
+  Operands(const tensor::Tensor& plain) : rowwise(plain), columnwise(plain) {}  // NOLINT: plain serves both
+  explicit Operands(const tensor::Operand& both) : rowwise(both), columnwise(both) {}
+  Operands(const tensor::Operand& rows, const tensor::Operand& columns) : rowwise(rows), columnwise(columns) {}
   /// Whether both are the same memory.
-  bool one() const { return by_rows.data.data == by_columns.data.data; }
+  bool one() const { return rowwise.data.data == columnwise.data.data; }
   /// The transposed bytes (C, R); empty if the matrix has none.
-  tensor::Tensor transposed() const { return by_columns.transposed ? by_columns.data : tensor::Tensor{}; }
+  tensor::Tensor transposed() const { return columnwise.transposed ? columnwise.data : tensor::Tensor{}; }
 };
 
 /// Memory for an FP8 matrix: bytes for its values and bytes for its inverse scales. One buffer may hold matrices of
@@ -87,7 +87,7 @@ class Quantizer {
       outputs.amax = state_.amax(site);
       if (at_once) {
         if (!keep_plain) outputs.plain = {};
-        outputs.quantized = out.by_rows;
+        outputs.quantized = out.rowwise;
         if (purpose != Purpose::forward_pass) outputs.transposed = out.transposed();
         outputs.scale = state_.scale(site);
         outputs.counts = state_.counts(site);
@@ -97,7 +97,7 @@ class Quantizer {
     if (!at_once)
       cast_known(site, out, plain, tokens, purpose);
     else if (!recomputed)
-      state_.count_elements(site, out.by_rows.data.count());
+      state_.count_elements(site, out.rowwise.data.count());
   }
 
   /// The Outputs that a kernel must write for Purpose::recomputed: the cast, or its transposed form alone if there is

@@ -39,7 +39,7 @@ Site Recipe::site(std::int64_t layer, Linear linear) const {
   return {index >= 0 && index < layers ? static_cast<int>(index) : -1, linear, Role::input};
 }
 
-Scaling Recipe::by_rows(Role role) const {
+Scaling Recipe::rowwise(Role role) const {
   switch (kind) {
     case deck::Recipe::none:
       return Scaling::none;
@@ -54,18 +54,18 @@ Scaling Recipe::by_rows(Role role) const {
   return Scaling::none;
 }
 
-Scaling Recipe::by_columns(Role role) const {
-  switch (by_rows(role)) {
+Scaling Recipe::columnwise(Role role) const {
+  switch (rowwise(role)) {
     case Scaling::row_128:
       return Scaling::column_128;
     case Scaling::row_32:
       return Scaling::column_32;
     default:
-      return by_rows(role);
+      return rowwise(role);
   }
 }
 
-std::int64_t Recipe::granularity() const { return tensor::block_rows(by_columns(Role::weight)); }
+std::int64_t Recipe::granularity() const { return tensor::block_rows(columnwise(Role::weight)); }
 
 kernels::ScaleRule Recipe::rule(Role role) const {
   return {dtype(role) == DType::e5m2 ? tensor::E5M2::kMax : tensor::E4M3::kMax, margin, power_of_2};

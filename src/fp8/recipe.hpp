@@ -71,10 +71,10 @@ struct Recipe {
   bool emulated() const { return kind == deck::Recipe::mxfp8; }
 
   tensor::DType dtype(Role role) const { return role == Role::output_gradient ? gradient : forward; }
-  /// The scaling of the copy that products read along rows, and of the copy that they read along columns.
-  tensor::Scaling by_rows(Role role) const;
-  tensor::Scaling by_columns(Role role) const;
-  bool two_copies(Role role) const { return by_rows(role) != by_columns(role); }
+  /// The scaling of the copy that products read rowwise (along rows), and of the copy that they read columnwise.
+  tensor::Scaling rowwise(Role role) const;
+  tensor::Scaling columnwise(Role role) const;
+  bool two_copies(Role role) const { return rowwise(role) != columnwise(role); }
   /// Whether the cast of an input or output gradient is also written transposed. `gathered`: the tensor group gathers
   /// the matrix. In backward only wgrad reads a gathered input, so its transposed parts are gathered. A gathered output
   /// gradient is read by dgrad, too: it is gathered once, as it is, and wgrad makes the transposed copy.

@@ -83,7 +83,7 @@ class ScalingState {
   /// What is wrong with entries (3) that were read, after `steps` steps; empty if nothing is. Recipes that begin anew
   /// have fewer entries than steps.
   static std::string problem_of_entries(std::span<const std::int32_t> entries, std::int64_t steps);
-  /// The same of this state's.
+  /// What is wrong with this state's entries after `steps` steps; empty if nothing is.
   std::string problem_of_entries(std::int64_t steps) const {
     return recipe_.delayed() ? problem_of_entries(entries_, steps) : std::string();
   }

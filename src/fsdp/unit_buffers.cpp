@@ -25,7 +25,7 @@ void MoveViews::operator()(Copies& copies) const {
 }
 
 void MoveViews::operator()(GatheredCopy& copy) const {
-  (*this)(copy.travel);
+  (*this)(copy.communicated);
   (*this)(copy.read);
   (*this)(copy.transferred);
 }

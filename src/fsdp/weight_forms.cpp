@@ -92,37 +92,38 @@ WeightForms WeightForms::make(const ParameterShape& parameter, const Options& op
   w.read = parameter.formats.value_or(plain(options.compute));
   // With one shard nothing is transferred, so the hook writes the dtype that kernels read.
   const bool hook_casts = shards == 1 && !parameter.formats;
-  w.travel = parameter.cast == Cast::after_gather && !hook_casts ? plain(options.gather) : w.read;
+  w.communicated = parameter.cast == Cast::after_gather && !hook_casts ? plain(options.gather) : w.read;
   for (const Format& format : {w.read.forward, w.read.backward}) require_whole_blocks(parameter, format);
   const bool stored = parameter.cast == Cast::stored;
-  if (shards == 1 && (stored || w.travel == plain(options.master())))
+  if (shards == 1 && (stored || w.communicated == plain(options.master())))
     w.source = Source::in_place;
   else if (stored)
     w.source = Source::stored;
   w.master = w.allocate(w.layout.rows_per_shard, options.master(), weights);
   if (options.master_remainder) w.remainder = w.allocate(w.layout.rows_per_shard, DType::i16, weights);
-  if (stored) w.stored = fsdp::allocate(w, w.travel, {}, w.layout.rows_per_shard, weights);
+  if (stored) w.stored = fsdp::allocate(w, w.communicated, {}, w.layout.rows_per_shard, weights);
   return w;
 }
 
 GatheredCopy GatheredCopy::make(const std::vector<WeightForms>& unit, std::optional<Pass> only, tensor::Arena& slot) {
   GatheredCopy made;
-  made.travel.reserve(unit.size());
+  made.communicated.reserve(unit.size());
   made.read.reserve(unit.size());
   for (const WeightForms& w : unit) {
-    const Copies travel =
-        w.source == Source::in_place ? in_place(w, only) : allocate(w, w.travel, only, w.layout.padded_rows(), slot);
+    const Copies communicated = w.source == Source::in_place
+                                    ? in_place(w, only)
+                                    : allocate(w, w.communicated, only, w.layout.padded_rows(), slot);
     const Copies read =
-        w.converted() ? allocate(w, w.read, only, w.layout.rows, slot) : slice(travel, 0, w.layout.rows);
+        w.converted() ? allocate(w, w.read, only, w.layout.rows, slot) : slice(communicated, 0, w.layout.rows);
     GatheredWeight& weight = made.read.emplace_back(read.forward, read.backward, CopyStamp{});
     if (w.vector)
       for (Operand* copy : {&weight.forward, &weight.backward}) copy->data = copy->data.reshaped({w.layout.rows});
-    made.travel.push_back(travel);
+    made.communicated.push_back(communicated);
     if (w.layout.shards == 1) continue;
-    travel.for_each_tensor([&](const Tensor& t) { made.transferred.push_back(t); });
+    communicated.for_each_tensor([&](const Tensor& t) { made.transferred.push_back(t); });
     if (w.source == Source::stored) {
-      const Copies own{travel.forward.empty() ? Operand() : w.stored.forward,
-                       travel.backward.empty() ? Operand() : w.stored.backward};
+      const Copies own{communicated.forward.empty() ? Operand() : w.stored.forward,
+                       communicated.backward.empty() ? Operand() : w.stored.backward};
       own.for_each_tensor([&](const Tensor& t) { made.own.push_back(t); });
     }
     made.own.resize(made.transferred.size());

@@ -14,22 +14,22 @@
 // The forms in which a rank has a parameter of the model. R rows of C columns are sharded over D ranks: S rows on each,
 // so D·S rows with padding. A slot is memory that units use by turns (fsdp/unit_buffers.hpp).
 //
-//   form       rows  dtype                       memory               its values hold
-//   master     S     fp32, or bf16 of a split    arena weights        all the run; the optimizer updates it
-//   remainder  S     i16 of a split master       arena weights        as master
-//   stored     S     Formats that products read  arena weights        until the master is updated, then it is cast anew
-//   travel     D·S   Options::gather, or as      slot of gathers      from the start of a gather until another gather
-//                    products read it                                 takes the slot or a step begins: CopyStamp
-//   read       R     Formats that products read  slot of gathers      from the end of a gather, as long as travel
-//   whole      D·S   fp32                        slot of gradients    first backward until the unit is reduced
-//   sent       D·S   Options::reduce             slot of gradients    while the unit is reduced
-//   received   S     Options::reduce             slot of gradients    while the unit is reduced
-//   gradient   S     fp32                        arena gradients, or  until the next step's first backward; in lent
-//                                                lent (UnitBuffers)   memory until the next step
+//   form          rows  dtype                       memory               its values hold
+//   master        S     fp32, or bf16 of a split    arena weights        all the run; the optimizer updates it
+//   remainder     S     i16 of a split master       arena weights        as master
+//   stored        S     Formats that products read  arena weights        until the master is updated, then cast anew
+//   communicated  D·S   Options::gather, or as      slot of gathers      from the gather's start until another gather
+//                       products read it                                 takes the slot or a step begins: CopyStamp
+//   read          R     Formats that products read  slot of gathers      from the gather's end, as long as communicated
+//   whole         D·S   fp32                        slot of gradients    first backward until the unit is reduced
+//   sent          D·S   Options::reduce             slot of gradients    while the unit is reduced
+//   received      S     Options::reduce             slot of gradients    while the unit is reduced
+//   gradient      S     fp32                        arena gradients, or  until the next step's first backward; in lent
+//                                                   lent (UnitBuffers)   memory until the next step
 //
-// Forms that would have equal bytes are one tensor. `read` is the first R rows of `travel`, unless the parameter is
-// converted after the gather. On one shard `travel` is the master or the stored shard if products read these, and
-// `whole` is the gradient. With gradients reduced in fp32 `sent` is `whole` and `received` is `gradient`.
+// Forms that would have equal bytes are one tensor. `read` is the first R rows of `communicated`, unless the parameter
+// is converted after the gather. On one shard `communicated` is the master or the stored shard if products read these,
+// and `whole` is the gradient. With gradients reduced in fp32 `sent` is `whole` and `received` is `gradient`.
 //
 // A matrix in FP8 also has inverse scales. Those of blocks lie behind the elements, in the same memory, and are
 // gathered with them. A scale of the whole matrix is not sharded: it lies in fp8::ScalingState, and all forms refer to
@@ -95,8 +95,8 @@ struct GatheredWeight : Copies {
 
   GatheredWeight() = default;
   GatheredWeight(const tensor::Tensor& plain) : Copies{plain, plain} {}  // NOLINT: plain serves both
-  GatheredWeight(const tensor::Operand& by_rows, const tensor::Operand& by_columns, const CopyStamp& gathered)
-      : Copies{by_rows, by_columns}, stamp(gathered) {}
+  GatheredWeight(const tensor::Operand& rowwise, const tensor::Operand& columnwise, const CopyStamp& gathered)
+      : Copies{rowwise, columnwise}, stamp(gathered) {}
   /// The tensor of a parameter that is never in FP8: a norm, a bias, a table.
   const tensor::Tensor& plain() const { return forward.data; }
   /// The copy for a pass. Throws Error(failed) if it was not gathered for this pass in this step. A weight without a
@@ -178,8 +178,8 @@ struct WeightForms {
   std::int64_t cols = 1;
   bool vector = false;
   ShardLayout layout;
-  int shard = 0;         ///< this rank's number among the D ranks
-  Formats travel, read;  ///< of the forms `travel` and `read`
+  int shard = 0;               ///< this rank's number among the D ranks
+  Formats communicated, read;  ///< of the forms `communicated` and `read`
   Source source = Source::hook;
   tensor::Tensor scale_inv;          ///< ParameterShape::scale_inv
   tensor::Tensor master, remainder;  ///< (S, C); without Options::master_remainder `remainder` is empty
@@ -191,7 +191,7 @@ struct WeightForms {
   static WeightForms make(const ParameterShape& parameter, const Options& options, tensor::Arena& weights);
 
   /// Whether what arrives is cast to what products read (GatherHooks::after).
-  bool converted() const { return travel != read; }
+  bool converted() const { return communicated != read; }
   /// Whether the parameter needs memory in a slot of gathers. If not, kernels read the shards.
   bool gathers() const { return source != Source::in_place || converted(); }
   std::int64_t first_row() const { return layout.first_row(shard); }
@@ -203,13 +203,13 @@ struct WeightForms {
 /// Rows [first, first + rows) of each copy. They must be whole blocks.
 Copies slice(const Copies& copies, std::int64_t first, std::int64_t rows);
 
-/// One gathered copy of a unit in a slot: the forms `travel` and `read` of its parameters. `only` is the pass whose
-/// copies it has; nothing: the copies of both passes.
+/// One gathered copy of a unit in a slot: the forms `communicated` and `read` of its parameters. `only` is the pass
+/// whose copies it has; nothing: the copies of both passes.
 struct GatheredCopy {
-  std::vector<Copies> travel;        ///< by parameter; on one shard possibly the shards themselves
+  std::vector<Copies> communicated;  ///< by parameter; on one shard possibly the shards themselves
   std::vector<GatheredWeight> read;  ///< by parameter
   std::vector<tensor::Tensor>
-      transferred;  ///< the tensors of `travel` that one all-gather transfers; none on one shard
+      transferred;  ///< the tensors of `communicated` that one all-gather transfers; none on one shard
   /// For each of `transferred` its stored shard. Empty tensor: the hook writes this rank's rows into the slot.
   std::vector<tensor::Tensor> own;
 

@@ -69,7 +69,7 @@ void WeightStore::write_own(int unit, const GatheredCopy& copy) {
   own_.clear();
   for (std::size_t p = 0; p < weights.size(); ++p)
     if (const WeightForms& w = weights[p]; w.source == Source::hook)
-      own_.push_back({static_cast<int>(p), slice(copy.travel[p], w.first_row(), w.layout.rows_per_shard)});
+      own_.push_back({static_cast<int>(p), slice(copy.communicated[p], w.first_row(), w.layout.rows_per_shard)});
   if (!own_.empty()) hooks_.before(unit, own_);
 }
 
@@ -79,7 +79,7 @@ void WeightStore::convert(int unit, const GatheredCopy& copy) {
   arrived_.clear();
   for (std::size_t p = 0; p < weights.size(); ++p)
     if (const WeightForms& w = weights[p]; w.converted())
-      arrived_.push_back({static_cast<int>(p), slice(copy.travel[p], 0, w.layout.rows), copy.read[p]});
+      arrived_.push_back({static_cast<int>(p), slice(copy.communicated[p], 0, w.layout.rows), copy.read[p]});
   if (!arrived_.empty()) hooks_.after(unit, arrived_);
 }
 

@@ -18,19 +18,19 @@ namespace shard8::fsdp {
 /// at most once a gather, with the parameters that need it, in increasing order. It does not call a function that no
 /// parameter needs.
 struct GatherHooks {
-  /// A parameter with Source::hook. `travel`: this rank's rows of the form `travel`, padding included, which `before`
-  /// must write.
+  /// A parameter with Source::hook. `communicated`: this rank's rows of the form `communicated`, padding included,
+  /// which `before` must write.
   struct Own {
     int parameter = 0;
-    Copies travel;
+    Copies communicated;
   };
   std::function<void(int unit, std::span<const Own> own)> before;
 
-  /// A parameter that is converted (WeightForms::converted). `travel`: what arrived, without padding. `read`: what
-  /// kernels read, which `after` must write.
+  /// A parameter that is converted (WeightForms::converted). `communicated`: what arrived, without padding. `read`:
+  /// what kernels read, which `after` must write.
   struct Arrived {
     int parameter = 0;
-    Copies travel, read;
+    Copies communicated, read;
   };
   std::function<void(int unit, std::span<const Arrived> arrived)> after;
 };

@@ -17,9 +17,10 @@ namespace shard8::io {
 /// the system's reason and what is needed; path.tmp is then removed. After an error of the last step `path` already
 /// holds `bytes`.
 void write_durably(const std::string& path, std::string_view bytes);
-/// The same of a file that need not be in memory: `produce` is called with a function that takes its bytes piece by
-/// piece. If `produce` throws, the file keeps its old content.
+/// Takes the next bytes of a file.
 using Sink = std::function<void(std::string_view bytes)>;
+/// As write_durably() of bytes, for a file that need not be in memory: `produce` gives its bytes to `sink`, piece by
+/// piece. If `produce` throws, the file keeps its old content.
 void write_durably(const std::string& path, const std::function<void(const Sink& sink)>& produce);
 
 /// Calls `read` with the stream of a file. Error(environment) if it cannot be opened, or `read` has met an error of the
@@ -35,7 +36,7 @@ void sync_folder(const std::string& folder);
 /// The bytes of a small file; nothing if there is no such file. Error(environment) if it is there and cannot be read to
 /// its end.
 std::optional<std::string> text_if_there(const std::string& path);
-/// The same, with an empty text for a file that is not there.
+/// As text_if_there(), but an empty text if there is no such file.
 std::string text_of(const std::string& path);
 
 }  // namespace shard8::io

@@ -40,7 +40,7 @@ std::string h5_file_name(hid_t object, const std::string& where);
 /// Checks of h5_require_allocated(), which calls itself for the sources of virtual datasets.
 class StorageCheck {
  public:
-  /// As h5_require_allocated().
+  /// Does what h5_require_allocated() says.
   void require_allocated(hid_t dataset, const std::string& where);
 
  private:
@@ -54,7 +54,7 @@ class StorageCheck {
   const Shape& require_source(const std::string& primary, hid_t same_file, const Mapping& mapping,
                               const std::string& where);
 
-  std::map<std::pair<std::string, std::string>, Shape> sources_;  ///< those that passed, by file and dataset
+  std::map<std::pair<std::string, std::string>, Shape> sources_;  ///< sources that passed, by file and dataset
   std::vector<std::pair<std::string, std::string>> within_;       ///< the sources of sources that are being checked
 };
 

@@ -73,7 +73,7 @@ class RawFile {
   base::ExitCode code_;
   Content content_ = Content::checkpoint;
   int descriptor_ = -1;
-  int direct_ = -1;  ///< the same file for direct I/O, if there is any
+  int direct_ = -1;  ///< the file opened for direct I/O; −1: not opened
 };
 
 /// The longest file that this process may write (ulimit -f).

@@ -45,7 +45,7 @@ struct ShardIdentity {
 
 /// What must be known from elsewhere to verify a file.
 struct ShardSummary {
-  std::string file;  ///< its name without folders
+  std::string file;  ///< the name of the file without folders
   std::uint64_t length = 0;
   std::uint64_t index_offset = 0, index_bytes = 0;
   std::string index_digest;  ///< digest128() of the index

@@ -73,9 +73,9 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
     CastScratch copies = shared_.input;
     const bool gathered = d_.tensor > 1 && (linear == Linear::qkv || linear == Linear::fc1);
     if (!selective) {
-      copies.by_columns = fp8::CastBuffer(arena, x.plain.count(), recipe_.by_columns(Role::input));
+      copies.columnwise = fp8::CastBuffer(arena, x.plain.count(), recipe_.columnwise(Role::input));
       if (!recipe_.two_copies(Role::input) && !recipe_.transposed(Role::input, gathered))
-        copies.by_rows = copies.by_columns;
+        copies.rowwise = copies.columnwise;
     }
     x.copies = copies.view(recipe_, Role::input, x.plain.rows(), x.plain.cols(), gathered);
     x.recomputed = selective;
@@ -120,7 +120,7 @@ LayerMemory::KeptBytes LayerMemory::kept_bytes(const Saved& s, Recompute recompu
   if (recompute == Recompute::full) return kept;
   for (const LinearInput* x : {&s.attention.qkv.input, &s.attention.proj, &s.mlp.fc1.input, &s.mlp.fc2})
     if (!x->recomputed)
-      kept.linear_inputs += x->copies.by_columns.data.bytes() + x->copies.by_columns.scale_inv.bytes();
+      kept.linear_inputs += x->copies.columnwise.data.bytes() + x->copies.columnwise.scale_inv.bytes();
   if (s.attention.proj.site.on()) kept.attention_results = s.attention.proj.plain.bytes();
   return kept;
 }

@@ -23,7 +23,7 @@ struct TensorExchange {
   int chunks = 1;  ///< pipeline: see for_each_chunk_of_rank; 1 on hosts
 
   bool hidden() const { return method != ExchangeMethod::off; }
-  /// How its rows travel if it goes part by part.
+  /// How its rows are sent if it goes part by part.
   comm::Route route() const { return method == ExchangeMethod::ring ? comm::Route::ring : comm::Route::direct; }
   /// Whether it goes part by part through memory that the ranks share, if they can.
   bool shares_memory() const { return hidden() && route() == comm::Route::direct; }
@@ -32,32 +32,32 @@ struct TensorExchange {
 /// The exchanges of a column-parallel linear.
 struct ColumnExchanges {
   TensorExchange forward;  ///< gather of the input
-  TensorExchange gather;   ///< gather of the input in backward, for wgrad; bulk: beside dgrad
-  TensorExchange scatter;  ///< reduce-scatter of dgrad's result; bulk: beside wgrad
+  TensorExchange gather;   ///< gather of the input in backward, for wgrad; bulk: overlapped with dgrad
+  TensorExchange scatter;  ///< reduce-scatter of dgrad's result; bulk: overlapped with wgrad
 
   bool bulk() const { return gather.hidden() || scatter.hidden(); }
 };
 
 /// The exchanges of a row-parallel linear.
 struct RowExchanges {
-  TensorExchange forward;       ///< reduce-scatter of the output
-  TensorExchange gather;        ///< gather of dy, the output's gradient; bulk: beside the wgrad of the linear before
+  TensorExchange forward;  ///< reduce-scatter of the output
+  TensorExchange gather;  ///< gather of dy, the output's gradient; bulk: overlapped with the wgrad of the linear before
   bool wgrad_deferred = false;  ///< this linear's wgrad waits until the next such gather has begun
 };
 
 /// How the exchanges of the tensor group overlap with matrix products. Results do not depend on it: the same products
-/// and sums are computed, in another order. Only the reduce-scatters of a ring add the ranks' summands in another
+/// and sums are computed, in another order. Only the reduce-scatters of a ring add the ranks' partial sums in another
 /// order.
 ///
 /// The backward of a model meets row-parallel linears in the order fc2, proj of the last layer, fc2, proj of the layer
-/// below, and so on. A gather of dy for one of them has no product of its own linear to run beside, because all of them
-/// read dy. So the wgrad of the linear before is deferred: proj's gather runs beside fc2's wgrad, and fc2's gather
-/// beside the wgrad of proj in the layer above.
+/// below, and so on. A gather of dy for one of them has no product of its own linear to overlap with, because all of
+/// these read dy. So the wgrad of the linear before is deferred: proj's gather is overlapped with fc2's wgrad, and
+/// fc2's gather with the wgrad of proj in the layer above.
 struct Overlap {
   profile::ExchangeMethods methods{};  ///< none is automatic
   int splits = 0, chunks = 1;          ///< as in TensorExchange
 
-  /// As the deck says for its tensor group; nothing overlaps in a group of one.
+  /// The methods, splits and chunks that the deck gives its tensor group. Nothing overlaps in a group of one.
   static Overlap make(const deck::Config& deck);
 
   TensorExchange of(Exchange exchange) const { return {exchange, methods[exchange], splits, chunks}; }

@@ -27,7 +27,7 @@ class Embedding {
   /// Writes x (T_local, H) for tokens (tokens) i32, all tokens of the micro-batch. Collective over the tensor group.
   void forward(const Context& context, const tensor::Tensor& x, const tensor::Tensor& tokens, const Weights& w,
                const Scratch& scratch) const;
-  /// Begins to gather dx (T_local, H), which must not change until backward(). `hidden`: beside other kernels.
+  /// Begins to gather dx (T_local, H), which must not change until backward(). `hidden`: overlapped with other kernels.
   /// Collective over the tensor group.
   Gathering begin_backward(const Context& context, const tensor::Tensor& dx, const Scratch& scratch,
                            bool hidden = true) const;

@@ -156,13 +156,13 @@ fsdp::GatherHooks Fp8Weights::hooks() const {
   fsdp::GatherHooks hooks;
   hooks.before = [this, cast](int unit, std::span<const fsdp::GatherHooks::Own> own) {
     Casts casts(executor_);
-    for (const auto& [p, travel] : own)
-      cast(casts, unit, p, travel, buffers_.weights(unit)[static_cast<std::size_t>(p)].master);
+    for (const auto& [p, communicated] : own)
+      cast(casts, unit, p, communicated, buffers_.weights(unit)[static_cast<std::size_t>(p)].master);
     casts.issue();
   };
   hooks.after = [this, cast](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
     Casts casts(executor_);
-    for (const auto& [p, travel, read] : arrived) cast(casts, unit, p, read, travel.forward.data);
+    for (const auto& [p, communicated, read] : arrived) cast(casts, unit, p, read, communicated.forward.data);
     casts.issue();
   };
   return hooks;

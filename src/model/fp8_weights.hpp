@@ -15,7 +15,7 @@ namespace shard8::model {
 
 /// The casts of all weights on their way from the optimizer to the products (fsdp/weight_forms.hpp lists the forms): of
 /// masters to stored FP8 shards, and before and after a gather. A weight that is not in FP8 is only cast from the dtype
-/// of its master to the dtype that travels and from there to the compute dtype.
+/// of its master to the communication dtype and from there to the compute dtype.
 ///
 /// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, or of its blocks, so that
 /// equal masters give equal bytes and scales on every mesh.

@@ -170,7 +170,8 @@ class Comparison {
     return found;
   }
 
-  /// The same with what Transformers takes where config.json lacks the key; null if shapes of tensors show it.
+  /// As find(), with the value that Transformers takes where config.json lacks the key. The value is null if shapes of
+  /// tensors show it.
   Found taken(const ConfigEntry& entry) {
     Found found = find(entry.key);
     if (!found.value.is_null()) return found;

@@ -26,38 +26,39 @@ struct Part {
   std::int64_t of = rows;  ///< rows of the tensor `name`
 };
 
-/// The slots' names in the names of parameters, in the order of Slot.
+/// The last part of a parameter's name, in the order of Parameter.
 constexpr std::array kNames{"table",       "positions", "norm1.weight", "norm1.bias", "qkv.weight", "qkv.bias",
                             "proj.weight", "proj.bias", "norm2.weight", "norm2.bias", "fc1.weight", "fc1.bias",
                             "fc2.weight",  "fc2.bias",  "norm.weight",  "norm.bias",  "head.weight"};
 /// The weights of linears, in the order of fp8::Linear.
-constexpr std::array kLinearWeights{Slot::qkv_weight, Slot::proj_weight, Slot::fc1_weight, Slot::fc2_weight};
+constexpr std::array kLinearWeights{Parameter::qkv_weight, Parameter::proj_weight, Parameter::fc1_weight,
+                                    Parameter::fc2_weight};
 
-/// Takes the parameters of a unit, which must come in the order of `slots`.
+/// Takes the parameters of a unit, which must come in this order.
 class Unit {
  public:
-  Unit(UnitSpec unit, std::string prefix, std::span<const Slot> slots)
-      : unit_(std::move(unit)), prefix_(std::move(prefix)), slots_(slots) {}
-  void add(Slot slot, ParameterSpec parameter) {
+  Unit(UnitSpec unit, std::string prefix, std::span<const Parameter> order)
+      : unit_(std::move(unit)), prefix_(std::move(prefix)), order_(order) {}
+  void add(Parameter which, ParameterSpec parameter) {
     const std::size_t at = unit_.parameters.size();
-    const char* name = kNames[static_cast<std::size_t>(slot)];
-    SHARD8_REQUIRE(at < slots_.size() && slots_[at] == slot, "{} has no parameter '{}' in place {}", unit_.name, name,
+    const char* name = kNames[static_cast<std::size_t>(which)];
+    SHARD8_REQUIRE(at < order_.size() && order_[at] == which, "{} has no parameter '{}' in place {}", unit_.name, name,
                    at);
     parameter.name = prefix_ + name;
-    if (const auto* weight = std::ranges::find(kLinearWeights, slot); weight != kLinearWeights.end())
+    if (const auto* weight = std::ranges::find(kLinearWeights, which); weight != kLinearWeights.end())
       parameter.linear = static_cast<fp8::Linear>(weight - kLinearWeights.begin());
     unit_.parameters.push_back(std::move(parameter));
   }
   UnitSpec take() {
-    SHARD8_REQUIRE(unit_.parameters.size() == slots_.size(), "{} has {} parameters, not {}", unit_.name,
-                   unit_.parameters.size(), slots_.size());
+    SHARD8_REQUIRE(unit_.parameters.size() == order_.size(), "{} has {} parameters, not {}", unit_.name,
+                   unit_.parameters.size(), order_.size());
     return std::move(unit_);
   }
 
  private:
   UnitSpec unit_;
   std::string prefix_;
-  std::span<const Slot> slots_;
+  std::span<const Parameter> order_;
 };
 
 /// Cuts the parameters of Hugging Face tensors for one tensor rank.
@@ -144,15 +145,16 @@ void Cutter::add_llama_layer(Unit& unit, const std::string& from) const {
   const std::int64_t hidden = model_.hidden, ffn = model_.ffn;
   const std::int64_t kv = model_.kv_heads * (hidden / model_.heads);
   const std::string attention = from + "self_attn.", mlp = from + "mlp.";
-  unit.add(Slot::norm1_weight, ones(from + "input_layernorm.weight"));
-  unit.add(Slot::qkv_weight, column_parallel({{attention + "q_proj.weight", hidden},
-                                              {attention + "k_proj.weight", kv},
-                                              {attention + "v_proj.weight", kv}},
-                                             hidden));
-  unit.add(Slot::proj_weight, row_parallel(attention + "o_proj.weight", hidden, hidden));
-  unit.add(Slot::norm2_weight, ones(from + "post_attention_layernorm.weight"));
-  unit.add(Slot::fc1_weight, column_parallel({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, hidden));
-  unit.add(Slot::fc2_weight, row_parallel(mlp + "down_proj.weight", hidden, ffn));
+  unit.add(Parameter::norm1_weight, ones(from + "input_layernorm.weight"));
+  unit.add(Parameter::qkv_weight, column_parallel({{attention + "q_proj.weight", hidden},
+                                                   {attention + "k_proj.weight", kv},
+                                                   {attention + "v_proj.weight", kv}},
+                                                  hidden));
+  unit.add(Parameter::proj_weight, row_parallel(attention + "o_proj.weight", hidden, hidden));
+  unit.add(Parameter::norm2_weight, ones(from + "post_attention_layernorm.weight"));
+  unit.add(Parameter::fc1_weight,
+           column_parallel({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, hidden));
+  unit.add(Parameter::fc2_weight, row_parallel(mlp + "down_proj.weight", hidden, ffn));
 }
 
 /// The parameters of Hugging Face's GPT2Block, whose projections are stored (in, out). Projections onto the residual
@@ -168,44 +170,44 @@ void Cutter::add_gpt2_layer(Unit& unit, const std::string& from) const {
     p.standard_deviation /= std::sqrt(2.0 * static_cast<double>(model_.layers));
     return p;
   };
-  unit.add(Slot::norm1_weight, ones(from + "ln_1.weight"));
-  unit.add(Slot::norm1_bias, zeros(from + "ln_1.bias"));
-  unit.add(Slot::qkv_weight, column_parallel(thirds("attn.c_attn.weight"), hidden));
-  unit.add(Slot::qkv_bias, column_parallel(thirds("attn.c_attn.bias"), 0));
-  unit.add(Slot::proj_weight, residual(row_parallel(from + "attn.c_proj.weight", hidden, hidden)));
-  unit.add(Slot::proj_bias, zeros(from + "attn.c_proj.bias"));
-  unit.add(Slot::norm2_weight, ones(from + "ln_2.weight"));
-  unit.add(Slot::norm2_bias, zeros(from + "ln_2.bias"));
-  unit.add(Slot::fc1_weight, column_parallel({{from + "mlp.c_fc.weight", ffn}}, hidden));
-  unit.add(Slot::fc1_bias, column_parallel({{from + "mlp.c_fc.bias", ffn}}, 0));
-  unit.add(Slot::fc2_weight, residual(row_parallel(from + "mlp.c_proj.weight", hidden, ffn)));
-  unit.add(Slot::fc2_bias, zeros(from + "mlp.c_proj.bias"));
+  unit.add(Parameter::norm1_weight, ones(from + "ln_1.weight"));
+  unit.add(Parameter::norm1_bias, zeros(from + "ln_1.bias"));
+  unit.add(Parameter::qkv_weight, column_parallel(thirds("attn.c_attn.weight"), hidden));
+  unit.add(Parameter::qkv_bias, column_parallel(thirds("attn.c_attn.bias"), 0));
+  unit.add(Parameter::proj_weight, residual(row_parallel(from + "attn.c_proj.weight", hidden, hidden)));
+  unit.add(Parameter::proj_bias, zeros(from + "attn.c_proj.bias"));
+  unit.add(Parameter::norm2_weight, ones(from + "ln_2.weight"));
+  unit.add(Parameter::norm2_bias, zeros(from + "ln_2.bias"));
+  unit.add(Parameter::fc1_weight, column_parallel({{from + "mlp.c_fc.weight", ffn}}, hidden));
+  unit.add(Parameter::fc1_bias, column_parallel({{from + "mlp.c_fc.bias", ffn}}, 0));
+  unit.add(Parameter::fc2_weight, residual(row_parallel(from + "mlp.c_proj.weight", hidden, ffn)));
+  unit.add(Parameter::fc2_bias, zeros(from + "mlp.c_proj.bias"));
 }
 
 UnitSpec Cutter::embedding() const {
-  Unit unit({"embedding", {}, false, true}, "embedding.", embedding_slots(model_));
-  if (!model_.tie_embeddings) unit.add(Slot::table, vocabulary(table()));
+  Unit unit({"embedding", {}, false, true}, "embedding.", embedding_parameters(model_));
+  if (!model_.tie_embeddings) unit.add(Parameter::table, vocabulary(table()));
   if (gpt2())
-    unit.add(Slot::positions, replicated("transformer.wpe.weight", model_.seq, model_.hidden, Initial::normal));
+    unit.add(Parameter::positions, replicated("transformer.wpe.weight", model_.seq, model_.hidden, Initial::normal));
   return unit.take();
 }
 
 UnitSpec Cutter::layer(std::int64_t layer) const {
   const std::string from = fmt::format("{}.{}.", gpt2() ? "transformer.h" : "model.layers", layer);
   Unit unit({fmt::format("layer {}", layer), {}, true, false, layer}, fmt::format("layers.{}.", layer),
-            layer_slots(model_.arch));
+            layer_parameters(model_.arch));
   gpt2() ? add_gpt2_layer(unit, from) : add_llama_layer(unit, from);
   return unit.take();
 }
 
 UnitSpec Cutter::root() const {
   const std::string norm = gpt2() ? "transformer.ln_f" : "model.norm";
-  Unit unit({"root", {}, false, !model_.tie_embeddings}, "", root_slots(model_.arch));
-  unit.add(Slot::norm_weight, ones(norm + ".weight"));
-  if (gpt2()) unit.add(Slot::norm_bias, zeros(norm + ".bias"));
+  Unit unit({"root", {}, false, !model_.tie_embeddings}, "", root_parameters(model_.arch));
+  unit.add(Parameter::norm_weight, ones(norm + ".weight"));
+  if (gpt2()) unit.add(Parameter::norm_bias, zeros(norm + ".bias"));
   ParameterSpec head = vocabulary(model_.tie_embeddings ? table() : "lm_head.weight");
   head.gradient_overwritten = true;
-  unit.add(Slot::head, std::move(head));
+  unit.add(Parameter::head, std::move(head));
   return unit.take();
 }
 

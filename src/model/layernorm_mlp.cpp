@@ -28,7 +28,7 @@ void LayernormMlp::activate(const Context& context, const Saved& saved, Quantize
   context.quantizer->produce_and_cast(to.site, to.copies, to.plain, false, Quantizer::Tokens::all, make, purpose);
 }
 
-Pending LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x, const Weights& w,
+HeldSum LayernormMlp::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x, const Weights& w,
                               const Scratch& scratch) const {
   const Tensor residual = x.sum.sum;
   const Lease input = forward_saved(context, saved, std::move(x), w, scratch);
@@ -36,7 +36,7 @@ Pending LayernormMlp::forward(const Context& context, const Tensor& y, const Sav
   return row_linear_forward(context, y, saved.fc2.copies, w.fc2, residual, scratch.fc2, fc2_exchanges.forward);
 }
 
-Lease LayernormMlp::forward_saved(const Context& context, const Saved& saved, Pending x, const Weights& w,
+Lease LayernormMlp::forward_saved(const Context& context, const Saved& saved, HeldSum x, const Weights& w,
                                   const Scratch& scratch) const {
   {
     const At at(context.executor, Linear::fc1);

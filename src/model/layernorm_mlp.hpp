@@ -34,11 +34,12 @@ struct LayernormMlp {
     tensor::Tensor dactivation;  ///< (tokens, F)
   };
 
-  /// Returns y, written or pending as row_linear_forward says, and writes `saved`. Writes the sum of a pending x.
-  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+  /// Returns y, written or as partial sums, as row_linear_forward says. Writes `saved`, and the sum of x if x is still
+  /// partial sums.
+  [[nodiscard]] HeldSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved, HeldSum x,
                                 const Weights& w, const Scratch& scratch) const;
   /// Writes only `saved`: forward without fc2. Returns the lease of fc2's input.
-  Lease forward_saved(const Context& context, const Saved& saved, Pending x, const Weights& w,
+  Lease forward_saved(const Context& context, const Saved& saved, HeldSum x, const Weights& w,
                       const Scratch& scratch) const;
   /// Begins the backward of fc2 with dx (T_local, H), the gradient of y.
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,

@@ -58,10 +58,10 @@ void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, c
 }
 
 /// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
-/// `may_pend`: the returned sum may be pending.
-Pending fprop_and_scatter(const Context& context, const Tensor& local, const Operand& x, const LinearWeights& w,
+/// `may_stay_partial`: the result may be returned as partial sums.
+HeldSum fprop_and_scatter(const Context& context, const Tensor& local, const Operand& x, const LinearWeights& w,
                           const Tensor& addend, const LinearScratch& scratch, const TensorExchange& scatter,
-                          bool may_pend) {
+                          bool may_stay_partial) {
   Partial partial(context, scatter.name, scratch.partial, local);
   if (!scatter.hidden()) {
     fprop_of_ranks(context, partial.matrix, x, {w.weight, {}});
@@ -72,7 +72,7 @@ Pending fprop_and_scatter(const Context& context, const Tensor& local, const Ope
   scattering.in_order_of_departure(context, scatter.chunks, [&](std::int64_t first, std::int64_t count) {
     fprop(context, scattering.whole().slice(first, count), x.slice(first, count), w.weight, {});
   });
-  if (may_pend) return std::move(scattering).finish_pending(context);
+  if (may_stay_partial) return std::move(scattering).finish_partial_sums(context);
   scattering.finish(context);
   return local;
 }
@@ -83,10 +83,10 @@ CastScratch CastScratch::allocate(const fp8::Recipe& recipe, fp8::Role role, std
                                   tensor::Arena& arena) {
   CastScratch scratch;
   if (!recipe.on()) return scratch;
-  scratch.by_rows = fp8::CastBuffer(arena, elements, recipe.by_rows(role));
-  scratch.by_columns = recipe.two_copies(role) || recipe.transposed(role, false)
-                           ? fp8::CastBuffer(arena, elements, recipe.by_columns(role))
-                           : scratch.by_rows;
+  scratch.rowwise = fp8::CastBuffer(arena, elements, recipe.rowwise(role));
+  scratch.columnwise = recipe.two_copies(role) || recipe.transposed(role, false)
+                           ? fp8::CastBuffer(arena, elements, recipe.columnwise(role))
+                           : scratch.rowwise;
   return scratch;
 }
 
@@ -95,15 +95,15 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
   const tensor::DType dtype = recipe.dtype(role);
   if (recipe.per_tensor()) {
     if (!recipe.transposed(role, gathered))
-      return fp8::Operands(by_columns.view(rows, cols, dtype, recipe.by_rows(role)));
-    // The two copies have one scale. It is stored with the copy by columns, which may be kept longer.
-    const auto kept = by_columns.view_transposed(rows, cols, dtype, recipe.by_columns(role));
-    auto read = by_rows.view(rows, cols, dtype, recipe.by_rows(role));
+      return fp8::Operands(columnwise.view(rows, cols, dtype, recipe.rowwise(role)));
+    // The two copies have one scale. It is stored with the columnwise copy, which may be kept longer.
+    const auto kept = columnwise.view_transposed(rows, cols, dtype, recipe.columnwise(role));
+    auto read = rowwise.view(rows, cols, dtype, recipe.rowwise(role));
     read.scale_inv = kept.scale_inv;
     return {read, kept};
   }
-  return {by_rows.view(rows, cols, recipe.dtype(role), recipe.by_rows(role)),
-          by_columns.view(rows, cols, recipe.dtype(role), recipe.by_columns(role))};
+  return {rowwise.view(rows, cols, recipe.dtype(role), recipe.rowwise(role)),
+          columnwise.view(rows, cols, recipe.dtype(role), recipe.columnwise(role))};
 }
 
 LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {
@@ -120,26 +120,26 @@ LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe
 LinearScratch LinearScratch::gathering_elsewhere(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) const {
   LinearScratch s = *this;
   s.gathered = arena.allocate({d.tokens(), d.hidden}, d.compute);
-  if (recipe.on()) s.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.by_rows(Role::input));
+  if (recipe.on()) s.gathered_cast = fp8::CastBuffer(arena, d.tokens() * d.hidden, recipe.rowwise(Role::input));
   return s;
 }
 
 tensor::Operand LinearScratch::place_of_cast(const fp8::Recipe& recipe, fp8::Role role, std::int64_t rows,
                                              std::int64_t cols, int rank, int ranks) const {
-  return gathered_cast.view(rows * ranks, cols, recipe.dtype(role), recipe.by_rows(role)).slice(rank * rows, rows);
+  return gathered_cast.view(rows * ranks, cols, recipe.dtype(role), recipe.rowwise(role)).slice(rank * rows, rows);
 }
 
 Lease LinearInput::hold(const Context& context, std::string_view what, fsdp::Pass pass) const {
-  if (pass == fsdp::Pass::forward) return context.lease(what, {plain, copies.by_rows.data, copies.by_columns.data});
+  if (pass == fsdp::Pass::forward) return context.lease(what, {plain, copies.rowwise.data, copies.columnwise.data});
   // With one scale for a matrix, the kernel that recomputes the matrix writes only the cast.
-  const bool writes_plain = recomputed && copies.by_columns.scaling != tensor::Scaling::tensor;
-  return context.lease(what, {copies.by_columns.data, writes_plain ? plain : Tensor{}});
+  const bool writes_plain = recomputed && copies.columnwise.scaling != tensor::Scaling::tensor;
+  return context.lease(what, {copies.columnwise.data, writes_plain ? plain : Tensor{}});
 }
 
 OutputGradient::OutputGradient(const Context& context, const Tensor& dy, const CastScratch& scratch, bool gathered)
     : copies(scratch.view(context.quantizer->recipe(), Role::output_gradient, dy.rows(), dy.cols(), gathered)),
       plain(dy),
-      memory(context.lease("the gradient of an output in FP8", {copies.by_rows.data, copies.by_columns.data})) {}
+      memory(context.lease("the gradient of an output in FP8", {copies.rowwise.data, copies.columnwise.data})) {}
 
 OutputGradient output_gradient(const Context& context, const fp8::Site& site, const Tensor& dy,
                                const LinearScratch& scratch) {
@@ -152,12 +152,12 @@ OutputGradient output_gradient(const Context& context, const fp8::Site& site, co
 void column_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const LinearScratch& scratch, const TensorExchange& gather) {
   if (!gather.hidden()) {
-    Gathering gathering = start_gather(context, gather, scratch, x.by_rows);
+    Gathering gathering = start_gather(context, gather, scratch, x.rowwise);
     return fprop_of_ranks(context, y, gathering.wait(context), w);
   }
-  GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.by_rows,
-                             hold_gathered(context, gather, scratch, x.by_rows));
-  const std::int64_t tokens = x.by_rows.rows();
+  GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.rowwise,
+                             hold_gathered(context, gather, scratch, x.rowwise));
+  const std::int64_t tokens = x.rowwise.rows();
   gathering.in_order_of_arrival(context, gather.splits, context.tensor_group.size(),
                                 [&](int rank, const Operand& some) {
                                   fprop(context, y.slice(rank * tokens, some.rows()), some, w.weight, w.bias);
@@ -170,28 +170,28 @@ Scattering column_linear_backward(const Context& context, const Tensor& dx, cons
                                   const LinearScratch& scratch, const ColumnExchanges& exchanges) {
   bias_gradient(context, dw, dy.plain);
   Partial partial(context, exchanges.scatter.name, scratch.partial, dx);
-  Gathering gathering = start_gather(context, exchanges.gather, scratch, x.by_columns);
+  Gathering gathering = start_gather(context, exchanges.gather, scratch, x.columnwise);
   if (!exchanges.gather.hidden()) gathering.wait(context);
-  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
-  dgrad(context, partial.matrix, dy.copies.by_rows, w.weight);
-  Scattering scattering = start_scatter_summands(context, exchanges.scatter, dx, std::move(partial));
+  if (!exchanges.bulk()) wgrad(context, dw, dy.copies.columnwise, gathering.wait(context));
+  dgrad(context, partial.matrix, dy.copies.rowwise, w.weight);
+  Scattering scattering = start_scatter_partial_sums(context, exchanges.scatter, dx, std::move(partial));
   if (!exchanges.scatter.hidden()) scattering.wait(context);
-  if (exchanges.bulk()) wgrad(context, dw, dy.copies.by_columns, gathering.wait(context));
+  if (exchanges.bulk()) wgrad(context, dw, dy.copies.columnwise, gathering.wait(context));
   scattering.wait(context);
   return scattering;
 }
 
-Pending row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
+HeldSum row_linear_forward(const Context& context, const Tensor& y, const Operands& x, const LinearWeights& w,
                            const Tensor& residual, const LinearScratch& scratch, const TensorExchange& scatter) {
   const bool one_rank = context.tensor_group.size() == 1;
   if (context.device() && one_rank) {
-    fprop(context, y, x.by_rows, w.weight, w.bias, residual);
+    fprop(context, y, x.rowwise, w.weight, w.bias, residual);
     return y;
   }
-  if (w.bias.empty() && !one_rank) return fprop_and_scatter(context, y, x.by_rows, w, residual, scratch, scatter, true);
+  if (w.bias.empty() && !one_rank) return fprop_and_scatter(context, y, x.rowwise, w, residual, scratch, scatter, true);
   const Tensor sum = scratch.gathered.reshaped({y.rows(), y.cols()});
   const Lease memory = context.lease(name_of(scatter.name), {sum});
-  fprop_and_scatter(context, sum, x.by_rows, w, {}, scratch, scatter, false);
+  fprop_and_scatter(context, sum, x.rowwise, w, {}, scratch, scatter, false);
   context.issue(Kernel{"residual_add", y.rows(), y.cols(), sum.dtype, y.dtype}.reads(residual, sum, w.bias).writes(y),
                 [&](const tensor::Exec& exec) { kernels::residual_add(exec, y, residual, sum, w.bias); });
   return y;
@@ -216,7 +216,7 @@ RowBackward::RowBackward(const Context& context, const LinearInput& x, const Ten
   }
   if (x.site.on())
     context.quantizer->cast(x.site.with(Role::output_gradient), dy_.copies, dy, fp8::Quantizer::Tokens::part);
-  const Operand& local = dy_.copies.by_rows;
+  const Operand& local = dy_.copies.rowwise;
   if (!in_place) gathered = hold_gathered(context, gather, scratch, local);
   gathering_.emplace(start_gather(context, gather, scratch, local, std::move(gathered)));
   if (!gather_.hidden()) gathering_->wait(context);
@@ -226,23 +226,23 @@ RowWgrad RowBackward::dgrad(const Context& context, const Tensor& dx, const Affi
                             const LinearWeights& w) && {
   bias_gradient(context, dw, dy_.plain);
   model::dgrad(context, dx, gathering_->wait(context), w.weight);
-  if (!dy_.copies.one() && gather_.hidden()) gather_by_columns(context);
+  if (!dy_.copies.one() && gather_.hidden()) gather_columnwise(context);
   return RowWgrad(std::move(*this));
 }
 
-/// Into the memory of the copy by rows.
-void RowBackward::gather_by_columns(const Context& context) {
+/// Gathers the columnwise copy of dy into the memory of the rowwise copy.
+void RowBackward::gather_columnwise(const Context& context) {
   gathering_.emplace(
-      start_gather(context, gather_, *scratch_, dy_.copies.by_columns, std::move(*gathering_).release()));
+      start_gather(context, gather_, *scratch_, dy_.copies.columnwise, std::move(*gathering_).release()));
 }
 
 void RowWgrad::wgrad(const Context& context, const AffineGradient& dw) && {
   RowBackward last = std::move(begun_);  // so that its memory is free when this returns
-  if (!last.dy_.copies.one() && !last.gather_.hidden()) last.gather_by_columns(context);
-  model::wgrad(context, dw.sum.weight, last.gathering_->wait(context), last.x_.by_columns, dw.accumulate);
+  if (!last.dy_.copies.one() && !last.gather_.hidden()) last.gather_columnwise(context);
+  model::wgrad(context, dw.sum.weight, last.gathering_->wait(context), last.x_.columnwise, dw.accumulate);
 }
 
-void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x,
+void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::SumOfPartials& x,
                                 const Affine& w, Purpose purpose) const {
   const auto make = [&](const kernels::Outputs& y) {
     if (purpose == Purpose::recomputed)
@@ -255,7 +255,7 @@ void LayernormLinear::normalise(const Context& context, const Saved& saved, cons
   context.quantizer->produce_and_cast(to.site, to.copies, to.plain, false, fp8::Quantizer::Tokens::part, make, purpose);
 }
 
-void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x, const Weights& w,
+void LayernormLinear::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x, const Weights& w,
                               const LinearScratch& scratch) const {
   const Lease input = saved.input.hold(context, "the input of a column-parallel linear", fsdp::Pass::forward);
   normalise(context, saved, x.sum, w.norm, saved.input.purpose());

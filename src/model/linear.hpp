@@ -25,8 +25,8 @@
 //   LinearInput, in backward        from its recomputation              until RowWgrad or the module's backward ends
 //   LinearScratch::gathered,        from the gather of x or dy          until the Gathering ends, which a RowBackward
 //     gathered_cast                                                     or a RowWgrad has
-//   LinearScratch::partial          from the product that writes        until the Scattering or Pending ends: the sum
-//                                   summands                            has been read
+//   LinearScratch::partial          from the product that writes        until the Scattering or HeldSum ends: the sum
+//                                   partial sums                        has been read
 //   LinearScratch::gradient         from the cast of dy                 until the OutputGradient, RowBackward or
 //                                                                       RowWgrad ends
 
@@ -34,7 +34,7 @@ namespace shard8::model {
 
 /// Memory for both copies of a matrix in FP8 (fp8::Operands). Matrices of different shapes use it one after the other.
 struct CastScratch {
-  fp8::CastBuffer by_rows, by_columns;  ///< the same memory if one copy serves both
+  fp8::CastBuffer rowwise, columnwise;  ///< the same memory if one copy serves both
 
   /// For matrices of this role of up to `elements` elements; empty without a recipe.
   static CastScratch allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements, tensor::Arena& arena);
@@ -47,7 +47,7 @@ struct CastScratch {
 /// The input of a linear layer, which forward writes and wgrad reads.
 struct LinearInput {
   tensor::Tensor plain;  ///< in the compute dtype; in backward of an input in FP8 only its recomputation may write it
-  fp8::Operands copies;  ///< as products read it: `plain`, or its cast; wgrad reads copies.by_columns
+  fp8::Operands copies;  ///< as products read it: `plain`, or its cast; wgrad reads copies.columnwise
   fp8::Site site;        ///< off where the linear is not in FP8
   /// Whether backward recomputes what wgrad reads, in memory that other layers use in between. Otherwise this layer
   /// keeps it.
@@ -108,17 +108,17 @@ void column_linear_forward(const Context& context, const tensor::Tensor& y, cons
                            const LinearWeights& w, const LinearScratch& scratch, const TensorExchange& gather);
 
 /// Returns the gradient of x (T_local, in) of dy (tokens, out/T), and writes the gradients in dw as AffineGradient
-/// says. The returned sum is written to dx, or lies as summands elsewhere (start_scatter_summands): the next kernel
-/// must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange runs beside a
-/// product, dgrad comes before wgrad.
+/// says. The returned sum is written to dx, or lies as partial sums elsewhere (start_scatter_partial_sums): the next
+/// kernel must read it. x is the input shard of forward; it is gathered a second time, for wgrad. If an exchange is
+/// overlapped with a product, dgrad comes before wgrad.
 [[nodiscard]] Scattering column_linear_backward(const Context& context, const tensor::Tensor& dx,
                                                 const AffineGradient& dw, const OutputGradient& dy,
                                                 const fp8::Operands& x, const LinearWeights& w,
                                                 const LinearScratch& scratch, const ColumnExchanges& exchanges);
 
 /// Computes y = residual (T_local, out) + x·wᵀ + bias; y may be `residual`. `scatter` is off, pipeline or ring. The
-/// returned y is written, or without a bias it may be pending, as ScatteringByParts::finish_pending says.
-[[nodiscard]] Pending row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
+/// returned y is written, or without a bias it may be partial sums, as ScatteringByParts::finish_partial_sums says.
+[[nodiscard]] HeldSum row_linear_forward(const Context& context, const tensor::Tensor& y, const fp8::Operands& x,
                                          const LinearWeights& w, const tensor::Tensor& residual,
                                          const LinearScratch& scratch, const TensorExchange& scatter);
 
@@ -130,9 +130,9 @@ class RowWgrad;
 class RowBackward {
  public:
   /// Casts dy (T_local, out) if x, the input of forward (tokens, in/T), is in FP8, and begins to gather it. dy must not
-  /// change until dgrad() returns. With the method bulk the gather runs beside what the caller computes before dgrad(),
-  /// and if wgrad reads another copy of dy, its gather runs beside what the caller computes between dgrad() and
-  /// wgrad(); else each gather runs alone. `scratch` must outlive the steps.
+  /// change until dgrad() returns. With the method bulk the gather is overlapped with what the caller computes before
+  /// dgrad(), and if wgrad reads another copy of dy, the gather of that copy with what the caller computes between
+  /// dgrad() and wgrad(). Otherwise no gather is overlapped. `scratch` must outlive the steps.
   RowBackward(const Context& context, const LinearInput& x, const tensor::Tensor& dy, const LinearScratch& scratch,
               const TensorExchange& gather);
   /// dy as products read it: this rank's tokens.
@@ -144,14 +144,14 @@ class RowBackward {
 
  private:
   friend class RowWgrad;
-  void gather_by_columns(const Context& context);
+  void gather_columnwise(const Context& context);
 
   fp8::Operands x_;
   Lease input_;
   OutputGradient dy_;
   const LinearScratch* scratch_;
   TensorExchange gather_;
-  std::optional<Gathering> gathering_;  ///< of the copy by rows; after dgrad(), of the copy that wgrad reads
+  std::optional<Gathering> gathering_;  ///< of the rowwise copy; after dgrad(), of the copy that wgrad reads
 };
 
 /// The last step of a row-parallel linear's backward. See RowBackward.
@@ -185,8 +185,8 @@ struct LayernormLinear {
     LinearInput input;  ///< (T_local, H)
   };
 
-  /// Writes y and `saved`, and the sum of a pending x.
-  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x, const Weights& w,
+  /// Writes y and `saved`, and the sum of x if x is still partial sums.
+  void forward(const Context& context, const tensor::Tensor& y, const Saved& saved, HeldSum x, const Weights& w,
                const LinearScratch& scratch) const;
   /// Adds the gradient of x to dx (T_local, H), and the weights' gradients to dw as AffineGradient says. `x` and
   /// `saved` are those of forward; dnormed (T_local, H) is scratch.
@@ -195,7 +195,7 @@ struct LayernormLinear {
                 const LinearScratch& scratch) const;
 
  private:
-  void normalise(const Context& context, const Saved& saved, const tensor::PendingSum& x, const Affine& w,
+  void normalise(const Context& context, const Saved& saved, const tensor::SumOfPartials& x, const Affine& w,
                  fp8::Quantizer::Purpose purpose) const;
 };
 

@@ -68,7 +68,7 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
 }
 
 void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
-                                Pending x, const Targets& targets, const Weights& w, const Scratch& scratch,
+                                HeldSum x, const Targets& targets, const Weights& w, const Scratch& scratch,
                                 float scale) const {
   const Lease held = context.lease("the head's scratch", {scratch.own});
   Lease gathered;
@@ -121,7 +121,7 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     if (!last || !scatter_.hidden()) weight_gradient();
     dgrad(context, partial.matrix.slice(first, n), dlogits, w.head);
     if (last) {
-      dnormed = start_scatter_summands(context, scatter_, scratch.dnormed, std::move(partial));
+      dnormed = start_scatter_partial_sums(context, scatter_, scratch.dnormed, std::move(partial));
       if (scatter_.hidden()) weight_gradient();
       dnormed->wait(context);
     }

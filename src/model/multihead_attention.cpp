@@ -43,7 +43,7 @@ void DotProductAttention::backward(const Context& context, const Tensor& dqkv, c
   });
 }
 
-Pending MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x,
+HeldSum MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x,
                                     const Weights& w, const Scratch& scratch) const {
   const Tensor residual = x.sum.sum;
   {

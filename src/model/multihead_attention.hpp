@@ -53,8 +53,9 @@ struct MultiheadAttention {
     tensor::Tensor rope_table;  ///< (2, seq, head_dim/2) fp32, filled; empty: no rotation
   };
 
-  /// Returns y, written or pending as row_linear_forward says, and writes `saved`. Writes the sum of a pending x.
-  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+  /// Returns y, written or as partial sums, as row_linear_forward says. Writes `saved`, and the sum of x if x is still
+  /// partial sums.
+  [[nodiscard]] HeldSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved, HeldSum x,
                                 const Weights& w, const Scratch& scratch) const;
   /// Begins the backward of proj with dx (T_local, H), the gradient of y.
   RowBackward begin_backward(const Context& context, const tensor::Tensor& dx, const Saved& saved,

@@ -19,11 +19,11 @@ NormStatistics NormStatistics::allocate(deck::Arch arch, std::int64_t rows, tens
 }
 
 void Norm::forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
-                   const tensor::PendingSum& x, const Affine& w) const {
+                   const tensor::SumOfPartials& x, const Affine& w) const {
   const bool llama = arch == deck::Arch::llama;
   Kernel kernel{llama ? "rmsnorm_forward" : "layernorm_forward", x.sum.rows(), x.sum.cols(), x.sum.dtype,
                 operation::dtype_of(y)};
-  kernel = kernel.reads(x.summands, w.weight, w.bias).writes(y, statistics.mean, statistics.rstd);
+  kernel = kernel.reads(x.partial_sums, w.weight, w.bias).writes(y, statistics.mean, statistics.rstd);
   if (!x.made()) kernel = kernel.writes(x.sum);
   context.issue(kernel, [&](const tensor::Exec& exec) {
     if (llama)
@@ -47,7 +47,7 @@ void Norm::recompute(const Context& context, const kernels::Outputs& y, const No
                 });
 }
 
-void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const tensor::Summands& dy,
+void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const tensor::PartialSums& dy,
                     const Tensor& x, const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
   const bool llama = arch == deck::Arch::llama;
   const Kernel kernel{llama ? "rmsnorm_backward" : "layernorm_backward", x.rows(), x.cols(), x.dtype, dx.dtype};

@@ -7,7 +7,7 @@
 #include "model/dims.hpp"
 #include "model/products.hpp"
 #include "tensor/arena.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 
 namespace shard8::model {
 
@@ -26,15 +26,16 @@ struct Norm {
   deck::Arch arch = deck::Arch::llama;
   float eps = 1e-5f;
 
-  /// Writes y (rows, H) of x (rows, H), plain or cast to FP8, and the statistics. Writes the sum of a pending x.
+  /// Writes y (rows, H) of x (rows, H), plain or cast to FP8, and the statistics. Writes the sum of x if x is still
+  /// partial sums.
   void forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
-               const tensor::PendingSum& x, const Affine& w) const;
+               const tensor::SumOfPartials& x, const Affine& w) const;
   /// Writes the same y as forward did, from the statistics that forward wrote.
   void recompute(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
                  const tensor::Tensor& x, const Affine& w) const;
   /// Writes dx (rows, H) = residual (rows, H) + gradient of x; `residual` may be dx itself, or empty. Adds to dw
   /// (fp32).
-  void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::Summands& dy,
+  void backward(const Context& context, const tensor::Tensor& dx, const Affine& dw, const tensor::PartialSums& dy,
                 const tensor::Tensor& x, const NormStatistics& statistics, const Affine& w,
                 const tensor::Tensor& residual) const;
 };

@@ -45,7 +45,7 @@ std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, con
       const fp8::Site site = format.site(unit, p);
       if (!site.on()) continue;
       parameter.granularity = recipe.granularity();
-      parameter.formats = fsdp::Formats{{dtype, recipe.by_rows(kRole)}, {dtype, recipe.by_columns(kRole)}};
+      parameter.formats = fsdp::Formats{{dtype, recipe.rowwise(kRole)}, {dtype, recipe.columnwise(kRole)}};
       parameter.cast = format.cast;
       if (recipe.per_tensor() && scaling != nullptr) parameter.scale_inv = scaling->weight_scale_inv(site);
     }

@@ -20,7 +20,7 @@
 namespace shard8::model {
 
 /// What a parameter is in its unit. Matrices are (out, in).
-enum class Slot : std::uint8_t {
+enum class Parameter : std::uint8_t {
   table,      ///< embedding unit: rows of the vocabulary; a tied table is the root's head
   positions,  ///< embedding unit, gpt2
   norm1_weight,
@@ -40,51 +40,55 @@ enum class Slot : std::uint8_t {
   head,  ///< root unit: rows of the vocabulary
 };
 
-namespace slots {
-inline constexpr std::array kTable{Slot::table};
-inline constexpr std::array kPositions{Slot::positions};
-inline constexpr std::array kTableAndPositions{Slot::table, Slot::positions};
-inline constexpr std::array kLlamaLayer{Slot::norm1_weight, Slot::qkv_weight, Slot::proj_weight,
-                                        Slot::norm2_weight, Slot::fc1_weight, Slot::fc2_weight};
-inline constexpr std::array kGpt2Layer{Slot::norm1_weight, Slot::norm1_bias, Slot::qkv_weight,   Slot::qkv_bias,
-                                       Slot::proj_weight,  Slot::proj_bias,  Slot::norm2_weight, Slot::norm2_bias,
-                                       Slot::fc1_weight,   Slot::fc1_bias,   Slot::fc2_weight,   Slot::fc2_bias};
-inline constexpr std::array kLlamaRoot{Slot::norm_weight, Slot::head};
-inline constexpr std::array kGpt2Root{Slot::norm_weight, Slot::norm_bias, Slot::head};
-}  // namespace slots
+namespace parameter_order {
+inline constexpr std::array kTable{Parameter::table};
+inline constexpr std::array kPositions{Parameter::positions};
+inline constexpr std::array kTableAndPositions{Parameter::table, Parameter::positions};
+inline constexpr std::array kLlamaLayer{Parameter::norm1_weight, Parameter::qkv_weight, Parameter::proj_weight,
+                                        Parameter::norm2_weight, Parameter::fc1_weight, Parameter::fc2_weight};
+inline constexpr std::array kGpt2Layer{Parameter::norm1_weight, Parameter::norm1_bias,  Parameter::qkv_weight,
+                                       Parameter::qkv_bias,     Parameter::proj_weight, Parameter::proj_bias,
+                                       Parameter::norm2_weight, Parameter::norm2_bias,  Parameter::fc1_weight,
+                                       Parameter::fc1_bias,     Parameter::fc2_weight,  Parameter::fc2_bias};
+inline constexpr std::array kLlamaRoot{Parameter::norm_weight, Parameter::head};
+inline constexpr std::array kGpt2Root{Parameter::norm_weight, Parameter::norm_bias, Parameter::head};
+}  // namespace parameter_order
 
 /// The parameters of each kind of unit, in the order in which the unit keeps them.
-constexpr std::span<const Slot> embedding_slots(const deck::ModelConfig& model) {
+constexpr std::span<const Parameter> embedding_parameters(const deck::ModelConfig& model) {
   const bool gpt2 = model.arch == deck::Arch::gpt2;
-  if (model.tie_embeddings) return gpt2 ? std::span<const Slot>(slots::kPositions) : std::span<const Slot>();
-  return gpt2 ? std::span<const Slot>(slots::kTableAndPositions) : std::span<const Slot>(slots::kTable);
+  if (model.tie_embeddings)
+    return gpt2 ? std::span<const Parameter>(parameter_order::kPositions) : std::span<const Parameter>();
+  return gpt2 ? std::span<const Parameter>(parameter_order::kTableAndPositions)
+              : std::span<const Parameter>(parameter_order::kTable);
 }
-constexpr std::span<const Slot> layer_slots(deck::Arch arch) {
-  return arch == deck::Arch::gpt2 ? std::span<const Slot>(slots::kGpt2Layer)
-                                  : std::span<const Slot>(slots::kLlamaLayer);
+constexpr std::span<const Parameter> layer_parameters(deck::Arch arch) {
+  return arch == deck::Arch::gpt2 ? std::span<const Parameter>(parameter_order::kGpt2Layer)
+                                  : std::span<const Parameter>(parameter_order::kLlamaLayer);
 }
-constexpr std::span<const Slot> root_slots(deck::Arch arch) {
-  return arch == deck::Arch::gpt2 ? std::span<const Slot>(slots::kGpt2Root) : std::span<const Slot>(slots::kLlamaRoot);
+constexpr std::span<const Parameter> root_parameters(deck::Arch arch) {
+  return arch == deck::Arch::gpt2 ? std::span<const Parameter>(parameter_order::kGpt2Root)
+                                  : std::span<const Parameter>(parameter_order::kLlamaRoot);
 }
 
-/// Finds the entry of a slot in a list with one entry for each parameter of a unit: its weights or gradients. Both
+/// Finds the entry of a parameter in a list with one entry for each parameter of a unit: its weights or gradients. Both
 /// spans must outlive it.
 template <class T>
-class BySlot {
+class ByParameter {
  public:
-  /// Throws Error(failed) unless there is one entry for each slot.
-  BySlot(std::span<const Slot> slots, std::span<const T> entries) : slots_(slots), entries_(entries) {
-    SHARD8_REQUIRE(slots.size() == entries.size(), "a unit of {} parameters has {} entries", slots.size(),
+  /// Throws Error(failed) unless there is one entry for each parameter in `order`.
+  ByParameter(std::span<const Parameter> order, std::span<const T> entries) : order_(order), entries_(entries) {
+    SHARD8_REQUIRE(order.size() == entries.size(), "a unit of {} parameters has {} entries", order.size(),
                    entries.size());
   }
   /// T{} if the unit has no such parameter.
-  T operator[](Slot slot) const {
-    const auto found = std::find(slots_.begin(), slots_.end(), slot);
-    return found == slots_.end() ? T{} : entries_[static_cast<std::size_t>(found - slots_.begin())];
+  T operator[](Parameter which) const {
+    const auto found = std::find(order_.begin(), order_.end(), which);
+    return found == order_.end() ? T{} : entries_[static_cast<std::size_t>(found - order_.begin())];
   }
 
  private:
-  std::span<const Slot> slots_;
+  std::span<const Parameter> order_;
   std::span<const T> entries_;
 };
 
@@ -105,7 +109,7 @@ struct SourceBox {
 /// The rows of a shard that come from one Hugging Face tensor.
 struct ShardPart {
   std::int64_t row = 0, rows = 0;  ///< rows [row, row + rows) of the shard
-  io::StridedBox stored;           ///< their box in the file's tensor; its offset 0 is the first element of row `row`
+  io::StridedBox stored;  ///< the box of these rows in the file's tensor; offset 0 is the first element of `row`
 };
 
 /// The part of a shard that comes from `source`; the shard has the local rows [first, first + count). Without such rows
@@ -142,7 +146,7 @@ struct UnitSpec {
 /// table. Without a place the units are whole.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Place& place = {});
 
-/// How weights of linears are kept and travel.
+/// How weights of linears are kept and communicated.
 struct WeightFormat {
   fp8::Recipe recipe{};
   fsdp::Cast cast = fsdp::Cast::after_gather;  ///< when the masters are cast to FP8

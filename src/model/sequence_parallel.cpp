@@ -15,13 +15,13 @@ using tensor::Tensor;
 
 namespace {
 
-/// The tensors that travel when an operand is gathered.
-struct Travelling {
+/// The tensors that are communicated when an operand is gathered.
+struct Communicated {
   Operand whole;                    ///< what is gathered
-  std::array<Tensor, 2> into, own;  ///< data and, if they travel, inverse scales
+  std::array<Tensor, 2> into, own;  ///< data and, if they are communicated, inverse scales
   std::size_t count = 1;
 
-  Travelling(int ranks, const Tensor& memory, const fp8::CastBuffer& cast_memory, const Operand& local) {
+  Communicated(int ranks, const Tensor& memory, const fp8::CastBuffer& cast_memory, const Operand& local) {
     if (local.scaling == tensor::Scaling::none) {
       whole = memory.reshaped({local.rows() * ranks, local.cols()});
     } else {
@@ -43,11 +43,13 @@ struct Travelling {
 /// A collective of the tensor group. `hidden`: the caller runs other kernels before it waits for the collective.
 operation::Call call_of(const Context& context, profile::Collective op, std::span<const Tensor> wholes, bool hidden) {
   using operation::Stream;
-  const Stream beside = op == profile::Collective::all_gather ? Stream::gather : Stream::reduce;
-  return {
-      .op = op, .ranks = context.tensor_group.size(), .stream = hidden ? beside : Stream::compute, .tensors = wholes};
+  const Stream overlapped = op == profile::Collective::all_gather ? Stream::gather : Stream::reduce;
+  return {.op = op,
+          .ranks = context.tensor_group.size(),
+          .stream = hidden ? overlapped : Stream::compute,
+          .tensors = wholes};
 }
-/// The same of an exchange by parts.
+/// As call_of(), of an exchange by parts.
 operation::Call call_of_parts(const Context& context, profile::Collective op, std::span<const Tensor> wholes,
                               const TensorExchange& exchange) {
   operation::Call call = call_of(context, op, wholes, true);
@@ -56,16 +58,17 @@ operation::Call call_of_parts(const Context& context, profile::Collective op, st
   return call;
 }
 
-/// What a device leaves of a reduce-scatter to the next kernel, if the step is only recorded: as many summands as
+/// What a device leaves of a reduce-scatter to the next kernel, if the step is only recorded: as many partial sums as
 /// ranks, and the addend. Their addresses are never read. Nothing on hosts, and where they are too many.
-std::optional<tensor::Summands> planned_summands(const Context& context, const Tensor& local, const Tensor& addend) {
+std::optional<tensor::PartialSums> planned_partial_sums(const Context& context, const Tensor& local,
+                                                        const Tensor& addend) {
   const int ranks = context.tensor_group.size();
   if (context.executor.runs() || !context.device()) return std::nullopt;
-  if (ranks + (addend.empty() ? 0 : 1) > tensor::Summands::kMost) return std::nullopt;
-  tensor::Summands summands;
-  for (int rank = 0; rank < ranks; ++rank) summands.add(local);
-  if (!addend.empty()) summands.add(addend);
-  return summands;
+  if (ranks + (addend.empty() ? 0 : 1) > tensor::PartialSums::kMost) return std::nullopt;
+  tensor::PartialSums partial_sums;
+  for (int rank = 0; rank < ranks; ++rank) partial_sums.add(local);
+  if (!addend.empty()) partial_sums.add(addend);
+  return partial_sums;
 }
 
 /// Begins reduce_scatter_tokens.
@@ -104,7 +107,7 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
   const int ranks = context.tensor_group.size();
   if (ranks == 1) return {name, local, {}, std::move(memory)};
   auto part = context.timer().exchange(name, "start");
-  const Travelling tensors(ranks, whole, whole_cast, local);
+  const Communicated tensors(ranks, whole, whole_cast, local);
   SHARD8_REQUIRE(!local.transposed || tensors.count == 1, "block scales of a transposed matrix cannot be gathered");
   using OwnPart = comm::Communicator::OwnPart;
   const OwnPart own_part = hidden ? OwnPart::returned : OwnPart::copied;
@@ -125,7 +128,7 @@ GatheringByParts::GatheringByParts(const Context& context, const TensorExchange&
                                    bool read_whole)
     : name_(exchange.name), local_(local), read_whole_(read_whole), memory_(std::move(memory)) {
   auto part = context.timer().exchange(name_, "push");
-  const Travelling tensors(context.tensor_group.size(), whole, whole_cast, local);
+  const Communicated tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
   parts_ = context.issue(call_of_parts(context, profile::Collective::all_gather, tensors.wholes(), exchange), [&] {
     return context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route(),
@@ -174,7 +177,7 @@ void GatheringByParts::finish(const Context& context, const Tensor& whole) {
   finish_parts(context);
 }
 
-const tensor::Summands& Scattering::wait(const Context& context) {
+const tensor::PartialSums& Scattering::wait(const Context& context) {
   wait_for(context, name_, scatter_);
   return sum_;
 }
@@ -191,14 +194,14 @@ void reduce_scatter_tokens(const Context& context, Exchange name, const Tensor& 
   start_reduce_scatter(context, name, local, std::move(partial), addend).wait(context);
 }
 
-Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const Tensor& local,
-                                  Partial partial) {
+Scattering start_scatter_partial_sums(const Context& context, const TensorExchange& exchange, const Tensor& local,
+                                      Partial partial) {
   const Exchange name = exchange.name;
   if (!exchange.hidden()) return start_reduce_scatter(context, name, local, std::move(partial), {});
   auto part = context.timer().exchange(name, "start");
-  tensor::Summands sum = planned_summands(context, local, {}).value_or(local);
+  tensor::PartialSums sum = planned_partial_sums(context, local, {}).value_or(local);
   auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial.matrix, 1}, true), [&] {
-    return context.tensor_group.reduce_scatter_summands({local, partial.matrix}, sum, name_of(name));
+    return context.tensor_group.reduce_scatter_partial_sums({local, partial.matrix}, sum, name_of(name));
   });
   return {name, sum, std::move(scatter), std::move(partial.memory)};
 }
@@ -241,14 +244,14 @@ void ScatteringByParts::finish(const Context& context) {
   context.executor.waited(parts_.number);
 }
 
-Pending ScatteringByParts::finish_pending(const Context& context) && {
+HeldSum ScatteringByParts::finish_partial_sums(const Context& context) && {
   auto part = context.timer().exchange(exchange_.name, "finish");
-  const std::optional<tensor::Summands> summands =
-      context.executor.runs() ? parts_.under_way.finish_summands() : planned_summands(context, local_, addend_);
+  const std::optional<tensor::PartialSums> partial_sums =
+      context.executor.runs() ? parts_.under_way.finish_partial_sums() : planned_partial_sums(context, local_, addend_);
   context.executor.waited(parts_.number);
-  if (!summands) return local_;
+  if (!partial_sums) return local_;
   memory_.hold(context.leases, "a residual", addend_);
-  return {tensor::PendingSum(*summands, local_), std::move(memory_)};
+  return {tensor::SumOfPartials(*partial_sums, local_), std::move(memory_)};
 }
 
 }  // namespace shard8::model

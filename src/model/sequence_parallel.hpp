@@ -8,7 +8,7 @@
 #include "model/context.hpp"
 #include "model/dims.hpp"
 #include "profile/exchange.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 
 namespace shard8::model {
 
@@ -17,7 +17,7 @@ namespace shard8::model {
 
 //
 // The objects below hold the memory of their exchange (Lease): as long as a Gathering lives, the gathered matrix may be
-// read; as long as a Scattering or a Pending lives, the sum may. Move-only.
+// read; as long as a Scattering or a HeldSum lives, the sum may. Move-only.
 
 /// A gather under way. Only wait() gives the matrix, which may be read until the end of this object.
 class Gathering {
@@ -134,15 +134,15 @@ struct Partial {
 /// A reduce-scatter under way. Only wait() gives the sum, which may be read until the end of this object.
 class Scattering {
  public:
-  Scattering(profile::Exchange name, const tensor::Summands& sum, operation::Issued<comm::Request> scatter,
+  Scattering(profile::Exchange name, const tensor::PartialSums& sum, operation::Issued<comm::Request> scatter,
              Lease memory)
       : name_(name), sum_(sum), scatter_(std::move(scatter)), memory_(std::move(memory)) {}
   /// What the execution space is given from now on sees the sum, which it returns.
-  const tensor::Summands& wait(const Context& context);
+  const tensor::PartialSums& wait(const Context& context);
 
  private:
   profile::Exchange name_;
-  tensor::Summands sum_;
+  tensor::PartialSums sum_;
   operation::Issued<comm::Request> scatter_;
   Lease memory_;
 };
@@ -154,19 +154,20 @@ void reduce_scatter_tokens(const Context& context, profile::Exchange name, const
                            const tensor::Tensor& addend = {});
 
 /// Begins the same without an addend. If the exchange is not off, it may leave the sum to the kernel that reads it:
-/// wait() then returns summands, which lie in `partial` and in memory of the communicator, and `local` is not written.
-/// They are there until the execution space is given another reduce-scatter (Communicator::reduce_scatter_summands).
-Scattering start_scatter_summands(const Context& context, const TensorExchange& exchange, const tensor::Tensor& local,
-                                  Partial partial);
+/// wait() then returns partial sums, which lie in `partial` and in memory of the communicator, and `local` is not
+/// written. They are there until the execution space is given another reduce-scatter
+/// (Communicator::reduce_scatter_partial_sums).
+Scattering start_scatter_partial_sums(const Context& context, const TensorExchange& exchange,
+                                      const tensor::Tensor& local, Partial partial);
 
-/// A matrix whose first reader may still have to make it. Pass it on by std::move, to the module that reads it first:
-/// until then its summands and its addend are held.
-struct Pending {
-  tensor::PendingSum sum;
+/// A matrix that may still be partial sums, which its first reader adds, and the lease of their memory. Pass the object
+/// on by std::move to the module that reads the matrix first: until then partial sums and addend are held.
+struct HeldSum {
+  tensor::SumOfPartials sum;
   Lease memory;
 
-  Pending(const tensor::PendingSum& held, Lease lease = {}) : sum(held), memory(std::move(lease)) {}  // NOLINT
-  Pending(const tensor::Tensor& made) : sum(made) {}  // NOLINT: every tensor is one that is made
+  HeldSum(const tensor::SumOfPartials& held, Lease lease = {}) : sum(held), memory(std::move(lease)) {}  // NOLINT
+  HeldSum(const tensor::Tensor& made) : sum(made) {}  // NOLINT: every tensor is one that is made
   bool made() const { return sum.made(); }
   /// The matrix. Its reader has been issued, so nothing is held any more.
   tensor::Tensor read() {
@@ -175,14 +176,14 @@ struct Pending {
   }
 };
 
-/// A reduce-scatter to which this rank gives its summands part by part. Only in a group of several ranks.
+/// A reduce-scatter to which this rank gives its partial sums part by part. Only in a group of several ranks.
 class ScatteringByParts {
  public:
   /// `local`, `partial` and `addend` as for reduce_scatter_tokens; none may change until finish(), but by the caller's
   /// products.
   ScatteringByParts(const Context& context, const TensorExchange& exchange, const tensor::Tensor& local,
                     Partial partial, const tensor::Tensor& addend);
-  /// Where to write the summands (tokens, N): `partial`, or memory that other ranks read.
+  /// Where to write the partial sums (tokens, N): `partial`, or memory that other ranks read.
   const tensor::Tensor& whole() const { return whole_; }
   /// Has the rows of whole() computed and gives them to their ranks, run by run: multiply(first, count) computes rows
   /// `first` … `first` + `count` − 1 of whole() in one product, and the rows are given as soon as multiply returns. The
@@ -192,9 +193,9 @@ class ScatteringByParts {
   void in_order_of_departure(const Context& context, int chunks, const Multiply& multiply);
   /// What the execution space is given from now on sees the sum in `local`. All ranks must have been given.
   void finish(const Context& context);
-  /// As finish(), or the sum in `local` stays pending: the next kernel must make it, before the execution space is
-  /// given another reduce-scatter (comm::ScatterParts::finish_summands).
-  [[nodiscard]] Pending finish_pending(const Context& context) &&;
+  /// As finish(), or the sum stays partial sums: the next kernel must write it to `local`, before the execution space
+  /// is given another reduce-scatter (comm::ScatterParts::finish_partial_sums).
+  [[nodiscard]] HeldSum finish_partial_sums(const Context& context) &&;
 
  private:
   void give(const Context& context, int rank, std::int64_t first, std::int64_t count);

@@ -16,7 +16,7 @@ using fsdp::Pass;
 using profile::Phase;
 using tensor::Tensor;
 
-bool has_embedding_unit(const deck::ModelConfig& model) { return !embedding_slots(model).empty(); }
+bool has_embedding_unit(const deck::ModelConfig& model) { return !embedding_parameters(model).empty(); }
 
 bool recomputes_from_a_copy(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer) {
   return model.recompute == deck::Recompute::full && recipe.two_copies(fp8::Role::weight) &&
@@ -68,7 +68,7 @@ std::vector<int> reductions(const deck::ModelConfig& model) {
 
 void Transformer::forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                                    const MicroBatch& micro_batch) {
-  Pending x = [&] {
+  HeldSum x = [&] {
     auto phase = context.timer().phase(Phase::forward);
     forward_embedding(context, weights);
     return forward_layers(context, weights);
@@ -83,22 +83,23 @@ void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& w
   const At at(context.executor, table_unit());
   Embedding::Weights w;
   if (model_.tie_embeddings) {
-    const BySlot<Weight> root(root_slots(dims_.arch), weights.acquire(root_unit(model_.layers), Pass::forward));
-    w.table = root[Slot::head].plain();
+    const ByParameter<Weight> root(root_parameters(dims_.arch),
+                                   weights.acquire(root_unit(model_.layers), Pass::forward));
+    w.table = root[Parameter::head].plain();
   }
   if (embedding_has_parameters_) {
-    const BySlot<Weight> unit(embedding_slots(model_), weights.acquire(embedding_unit(), Pass::forward));
-    if (!model_.tie_embeddings) w.table = unit[Slot::table].plain();
-    w.positions = unit[Slot::positions].plain();
+    const ByParameter<Weight> unit(embedding_parameters(model_), weights.acquire(embedding_unit(), Pass::forward));
+    if (!model_.tie_embeddings) w.table = unit[Parameter::table].plain();
+    w.positions = unit[Parameter::positions].plain();
   }
   embedding_.forward(context, activations_.residual.front(), activations_.tokens, w, activations_.embedding_scratch);
   if (embedding_has_parameters_) weights.release(embedding_unit());
 }
 
-/// The result of the last layer, which may be pending. With Recompute::full it is made: its residual lies in memory of
-/// the layers that the head uses, too.
-Pending Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
-  Pending x = activations_.residual.front();
+/// The result of the last layer, which may be partial sums. With Recompute::full the sum is written: its residual lies
+/// in memory of the layers that the head uses, too.
+HeldSum Transformer::forward_layers(const Context& context, fsdp::WeightStore& weights) {
+  HeldSum x = activations_.residual.front();
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const At at(context.executor, layer_unit(l));
@@ -111,25 +112,27 @@ Pending Transformer::forward_layers(const Context& context, fsdp::WeightStore& w
   if (model_.recompute != deck::Recompute::full || x.made()) return x;
   const Tensor& sum = x.sum.sum;
   context.issue(
-      operation::Kernel{"make_sum", sum.rows(), sum.cols(), sum.dtype, sum.dtype}.reads(x.sum.summands).writes(sum),
+      operation::Kernel{"make_sum", sum.rows(), sum.cols(), sum.dtype, sum.dtype}.reads(x.sum.partial_sums).writes(sum),
       [&](const tensor::Exec& exec) { kernels::make_sum(exec, x.sum); });
   return x.read();
 }
 
 void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
-                       const MicroBatch& micro_batch, Pending x) {
+                       const MicroBatch& micro_batch, HeldSum x) {
   const int root = root_unit(model_.layers);
   const At at(context.executor, root);
-  const auto slots = root_slots(dims_.arch);
+  const auto order = root_parameters(dims_.arch);
   // A tied table is part of the root, which was acquired for the embedding and is still in use.
-  const BySlot<Weight> unit(slots, model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
-  const LossHead::Weights w{{unit[Slot::norm_weight].plain(), unit[Slot::norm_bias].plain()}, unit[Slot::head].plain()};
+  const ByParameter<Weight> unit(order,
+                                 model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
+  const LossHead::Weights w{{unit[Parameter::norm_weight].plain(), unit[Parameter::norm_bias].plain()},
+                            unit[Parameter::head].plain()};
   const auto sums = gradients.begin(root, micro_batch.first);
-  const BySlot<Tensor> sum(slots, sums.whole);
-  const Affine dnorm{sum[Slot::norm_weight], sum[Slot::norm_bias]};
-  head_.forward_backward(context, activations_.loss, activations_.dresidual, {dnorm, sum[Slot::head], sums.accumulate},
-                         std::move(x), {activations_.targets, activations_.token_weights}, w, activations_.head_scratch,
-                         micro_batch.scale);
+  const ByParameter<Tensor> sum(order, sums.whole);
+  const Affine dnorm{sum[Parameter::norm_weight], sum[Parameter::norm_bias]};
+  head_.forward_backward(
+      context, activations_.loss, activations_.dresidual, {dnorm, sum[Parameter::head], sums.accumulate}, std::move(x),
+      {activations_.targets, activations_.token_weights}, w, activations_.head_scratch, micro_batch.scale);
   weights.release(root);
   if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
 }
@@ -141,12 +144,12 @@ void Transformer::recompute_layer(const Context& context, fsdp::WeightStore& wei
   weights.release(layer_unit(layer));
 }
 
-/// Returns the gather of dx that the embedding's backward reads, if it already runs beside the last wgrad of the first
-/// layer; otherwise nothing, and the gather has not begun.
+/// Returns the gather of dx that the embedding's backward reads, if it is already overlapped with the last wgrad of the
+/// first layer; otherwise nothing, and the gather has not begun.
 std::optional<Gathering> Transformer::backward_layers(const Context& context, fsdp::WeightStore& weights,
                                                       fsdp::GradientStore& gradients, const MicroBatch& micro_batch) {
   const bool early = dims_.overlap.fc2().gather.hidden();
-  std::optional<RowBackward> begun;  // of this layer, if `early` beside the last wgrad of the layer above
+  std::optional<RowBackward> begun;  // of this layer; if `early`, overlapped with the last wgrad of the layer above
   std::optional<Gathering> embedding;
   const Tensor& dx = activations_.dresidual;
   const auto begin_layer = [&](std::size_t i) {
@@ -189,11 +192,12 @@ void Transformer::backward_embedding(const Context& context, std::optional<Gathe
   const At at(context.executor, table_unit());
   Embedding::Weights dw;
   if (model_.tie_embeddings)
-    dw.table = BySlot<Tensor>(root_slots(dims_.arch), gradients.begin(root, false).whole)[Slot::head];
+    dw.table = ByParameter<Tensor>(root_parameters(dims_.arch), gradients.begin(root, false).whole)[Parameter::head];
   if (embedding_has_parameters_) {
-    const BySlot<Tensor> unit(embedding_slots(model_), gradients.begin(embedding_unit(), micro_batch.first).whole);
-    if (!model_.tie_embeddings) dw.table = unit[Slot::table];
-    dw.positions = unit[Slot::positions];
+    const ByParameter<Tensor> unit(embedding_parameters(model_),
+                                   gradients.begin(embedding_unit(), micro_batch.first).whole);
+    if (!model_.tie_embeddings) dw.table = unit[Parameter::table];
+    dw.positions = unit[Parameter::positions];
   }
   embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch,
                       std::move(begun));

@@ -52,12 +52,12 @@ class Transformer {
   /// The unit that has the embedding's table.
   int table_unit() const { return model_.tie_embeddings ? root_unit(model_.layers) : embedding_unit(); }
   void forward_embedding(const Context& context, fsdp::WeightStore& weights);
-  Pending forward_layers(const Context& context, fsdp::WeightStore& weights);
+  HeldSum forward_layers(const Context& context, fsdp::WeightStore& weights);
   void recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer);
   std::optional<Gathering> backward_layers(const Context& context, fsdp::WeightStore& weights,
                                            fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
   void head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
-            const MicroBatch& micro_batch, Pending x);
+            const MicroBatch& micro_batch, HeldSum x);
   void backward_embedding(const Context& context, std::optional<Gathering> begun, fsdp::GradientStore& gradients,
                           const MicroBatch& micro_batch);
 

@@ -24,40 +24,42 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
 }
 
 /// The entries of a layer's unit by module. norm(weight, bias) and linear(weight, bias) make those of a norm and of a
-/// linear from their slots.
+/// linear from their parameters.
 template <class Bound, class Norm, class Linear>
 Bound by_module(const Norm& norm, const Linear& linear) {
   Bound b;
-  b.attention.qkv = {norm(Slot::norm1_weight, Slot::norm1_bias), linear(Slot::qkv_weight, Slot::qkv_bias)};
-  b.attention.proj = linear(Slot::proj_weight, Slot::proj_bias);
-  b.mlp.fc1 = {norm(Slot::norm2_weight, Slot::norm2_bias), linear(Slot::fc1_weight, Slot::fc1_bias)};
-  b.mlp.fc2 = linear(Slot::fc2_weight, Slot::fc2_bias);
+  b.attention.qkv = {norm(Parameter::norm1_weight, Parameter::norm1_bias),
+                     linear(Parameter::qkv_weight, Parameter::qkv_bias)};
+  b.attention.proj = linear(Parameter::proj_weight, Parameter::proj_bias);
+  b.mlp.fc1 = {norm(Parameter::norm2_weight, Parameter::norm2_bias),
+               linear(Parameter::fc1_weight, Parameter::fc1_bias)};
+  b.mlp.fc2 = linear(Parameter::fc2_weight, Parameter::fc2_bias);
   return b;
 }
 
 TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> weights) {
-  const BySlot<Weight> unit(layer_slots(arch), weights);
+  const ByParameter<Weight> unit(layer_parameters(arch), weights);
   return by_module<Weights>(
-      [&](Slot weight, Slot bias) {
+      [&](Parameter weight, Parameter bias) {
         return Affine{unit[weight].plain(), unit[bias].plain()};
       },
-      [&](Slot weight, Slot bias) {
+      [&](Parameter weight, Parameter bias) {
         return LinearWeights{unit[weight], unit[bias].plain()};
       });
 }
 
 TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, std::span<const Tensor> tensors,
                                                              bool accumulate) {
-  const BySlot<Tensor> unit(layer_slots(arch), tensors);
-  const auto affine = [&](Slot weight, Slot bias) { return Affine{unit[weight], unit[bias]}; };
-  return by_module<Gradients>(affine, [&](Slot weight, Slot bias) {
+  const ByParameter<Tensor> unit(layer_parameters(arch), tensors);
+  const auto affine = [&](Parameter weight, Parameter bias) { return Affine{unit[weight], unit[bias]}; };
+  return by_module<Gradients>(affine, [&](Parameter weight, Parameter bias) {
     return AffineGradient{affine(weight, bias), accumulate};
   });
 }
 
-Pending TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, Pending x,
+HeldSum TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x,
                                   const Weights& w, const Scratch& scratch) const {
-  Pending middle =
+  HeldSum middle =
       attention_.forward(context, saved.middle, saved.attention, std::move(x), w.attention, scratch.attention);
   return mlp_.forward(context, y, saved.mlp, std::move(middle), w.mlp, scratch.mlp);
 }
@@ -65,7 +67,7 @@ Pending TransformerLayer::forward(const Context& context, const Tensor& y, const
 void TransformerLayer::recompute(const Context& context, const Saved& saved, const Tensor& x, const Weights& w,
                                  const Scratch& scratch) const {
   const operation::Recomputing again(context.executor);
-  Pending middle = attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
+  HeldSum middle = attention_.forward(context, saved.middle, saved.attention, x, w.attention, scratch.attention);
   mlp_.forward_saved(context, saved.mlp, std::move(middle), w.mlp, scratch.mlp);
 }
 

@@ -39,13 +39,14 @@ class TransformerLayer {
   };
 
   /// The weights or the gradients of a layer's unit, as the layer's modules read them. The entries are in the order of
-  /// layer_slots(arch); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
+  /// layer_parameters(arch); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
   static Weights bind(deck::Arch arch, std::span<const Weight> weights);
   static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
 
-  /// Returns y (T_local, H) of x (T_local, H), written or pending as row_linear_forward says, and writes `saved`.
-  /// Writes the sum of a pending x. Collective over the tensor group, as are the other two.
-  [[nodiscard]] Pending forward(const Context& context, const tensor::Tensor& y, const Saved& saved, Pending x,
+  /// Returns y (T_local, H) of x (T_local, H), written or as partial sums, as row_linear_forward says.
+  /// Writes `saved`, and the sum of x if x is still partial sums. Collective over the tensor group, as are the other
+  /// two.
+  [[nodiscard]] HeldSum forward(const Context& context, const tensor::Tensor& y, const Saved& saved, HeldSum x,
                                 const Weights& w, const Scratch& scratch) const;
   /// Writes `saved` a second time: forward without fc2, which backward does not need (Recompute::full).
   void recompute(const Context& context, const Saved& saved, const tensor::Tensor& x, const Weights& w,
@@ -56,7 +57,7 @@ class TransformerLayer {
                              const Scratch& scratch) const;
   /// Goes on with `begun`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x. Overwrites parts of
   /// `saved`. `next` is called once dx is the gradient of x, and before the wgrad of proj if that is deferred: it
-  /// begins the gather of dx that the deferred wgrad runs beside.
+  /// begins the gather of dx that is overlapped with the deferred wgrad.
   void backward(const Context& context, RowBackward begun, const tensor::Tensor& dx, const Gradients& dw,
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                 const std::function<void()>& next) const;

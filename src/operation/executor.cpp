@@ -19,7 +19,7 @@ void Recorder::begin_step() {
 }
 
 void Recorder::write(const Place& place, Operation operation) {
-  operation.site = place.site;
+  operation.location = place.location;
   operation.phase = place.phase;
   operation.recomputed = place.recomputed;
   operation.waits = std::exchange(waits_, {});
@@ -64,9 +64,10 @@ std::optional<int> Recorder::add(const Place& place, const Call& call) {
   o.stream = call.stream;
   Collective c{call.op, call.group, call.ranks};
   for (const tensor::Tensor& t : call.tensors) {
-    const auto same = std::find_if(c.parts.begin(), c.parts.end(), [&](const auto& p) { return p.dtype == t.dtype; });
-    if (same == c.parts.end())
-      c.parts.push_back({t.dtype, t.bytes()});
+    const auto same =
+        std::find_if(c.payloads.begin(), c.payloads.end(), [&](const auto& p) { return p.dtype == t.dtype; });
+    if (same == c.payloads.end())
+      c.payloads.push_back({t.dtype, t.bytes()});
     else
       same->bytes += t.bytes();
   }
@@ -102,10 +103,10 @@ void Executor::tell(const Product& product) const {
   if (observer_ != nullptr && observer_->product) observer_->product(product);
 }
 
-void Executor::set(const Site& site) {
-  site_ = site;
+void Executor::set(const Location& location) {
+  location_ = location;
   if (profile::TraceRecorder* const trace = timer_.trace())
-    trace->site = {site.unit, site.linear ? name_of(*site.linear) : std::string_view()};
+    trace->location = {location.unit, location.linear ? name_of(*location.linear) : std::string_view()};
 }
 
 }  // namespace shard8::operation

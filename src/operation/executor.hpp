@@ -18,7 +18,7 @@ namespace shard8::operation {
 
 /// Where an operation is issued.
 struct Place {
-  Site site;
+  Location location;
   profile::Phase phase = profile::Phase::other;
   bool recomputed = false;
 };
@@ -147,7 +147,7 @@ class Executor {
     waited(collective.number);
     collective.under_way.wait();
   }
-  /// The same of a collective that is under way in another form, for which the caller waits.
+  /// As wait(), for a collective that is under way in another form, for which the caller waits.
   void waited(std::optional<int>& number) {
     if (const auto n = std::exchange(number, {})) recorder_->wait(*n);
   }
@@ -183,9 +183,9 @@ class Executor {
  private:
   friend class At;
   friend class Recomputing;
-  Place place() const { return {site_, timer_.current_phase(), recomputed_}; }
+  Place place() const { return {location_, timer_.current_phase(), recomputed_}; }
   void tell(const Product& product) const;
-  void set(const Site& site);
+  void set(const Location& location);
 
   const tensor::Exec* exec_ = nullptr;  ///< null: records
   profile::StepTimer& timer_;
@@ -193,26 +193,28 @@ class Executor {
   Recorder* recorder_ = nullptr;
   bool device_ = on_device({});  ///< a run is where this program was built for
   const Observer* observer_ = nullptr;
-  Site site_;
+  Location location_;
   bool recomputed_ = false;
 };
 
-/// The operations that are issued while it lives belong to this site.
+/// Operations that are issued while the object lives belong to this location.
 class At {
  public:
-  At(Executor& executor, int unit) : At(executor, Site{unit, {}}) {}
-  At(Executor& executor, Linear linear) : At(executor, Site{executor.site_.unit, linear}) {}
-  At(Executor& executor, const Site& site) : executor_(executor), outer_(executor.site_) { executor.set(site); }
+  At(Executor& executor, int unit) : At(executor, Location{unit, {}}) {}
+  At(Executor& executor, Linear linear) : At(executor, Location{executor.location_.unit, linear}) {}
+  At(Executor& executor, const Location& location) : executor_(executor), outer_(executor.location_) {
+    executor.set(location);
+  }
   At(const At&) = delete;
   At& operator=(const At&) = delete;
   ~At() { executor_.set(outer_); }
 
  private:
   Executor& executor_;
-  Site outer_;
+  Location outer_;
 };
 
-/// The operations that are issued while it lives repeat those of forward (deck key model.recompute).
+/// Operations that are issued while the object lives repeat those of forward (deck key model.recompute).
 class Recomputing {
  public:
   explicit Recomputing(Executor& executor) : executor_(executor), outer_(std::exchange(executor.recomputed_, true)) {}

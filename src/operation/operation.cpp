@@ -34,13 +34,13 @@ std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
 }
 
 std::uint64_t bytes_of(const kernels::Outputs& outputs) {
-  const std::uint64_t by_rows = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
-  return bytes_of(outputs.plain) + by_rows + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
+  const std::uint64_t rowwise = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
+  return bytes_of(outputs.plain) + rowwise + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
 }
 
-std::uint64_t bytes_of(const tensor::Summands& summands) {
+std::uint64_t bytes_of(const tensor::PartialSums& partial_sums) {
   std::uint64_t all = 0;
-  for (int i = 0; i < summands.count(); ++i) all += bytes_of(summands[i]);
+  for (int i = 0; i < partial_sums.count(); ++i) all += bytes_of(partial_sums[i]);
   return all;
 }
 
@@ -50,7 +50,7 @@ DType dtype_of(const kernels::Outputs& outputs) {
 
 std::uint64_t Collective::bytes() const {
   std::uint64_t all = 0;
-  for (const Part& part : parts) all += part.bytes;
+  for (const Payload& part : payloads) all += part.bytes;
   return all;
 }
 
@@ -63,9 +63,9 @@ std::string to_text(const Format& format) {
   return text;
 }
 
-std::string to_text(const Site& site) {
-  std::string text = site.unit < 0 ? "-" : fmt::format("unit {}", site.unit);
-  return site.linear ? fmt::format("{} {}", text, name_of(*site.linear)) : text;
+std::string to_text(const Location& location) {
+  std::string text = location.unit < 0 ? "-" : fmt::format("unit {}", location.unit);
+  return location.linear ? fmt::format("{} {}", text, name_of(*location.linear)) : text;
 }
 
 }  // namespace
@@ -88,12 +88,12 @@ std::string to_text(const Kernel& k) {
 
 std::string to_text(const Collective& c) {
   std::string text = fmt::format("{} in {} of {}:", profile::name_of(c.op), name_of(c.group), c.ranks);
-  for (const auto& part : c.parts) text += fmt::format(" {} bytes of {}", part.bytes, tensor::name_of(part.dtype));
+  for (const auto& part : c.payloads) text += fmt::format(" {} bytes of {}", part.bytes, tensor::name_of(part.dtype));
   return text;
 }
 
 std::string to_text(const Operation& o) {
-  std::string text = fmt::format("{} | {} | {} | ", profile::name_of(o.phase), name_of(o.stream), to_text(o.site));
+  std::string text = fmt::format("{} | {} | {} | ", profile::name_of(o.phase), name_of(o.stream), to_text(o.location));
   text += std::visit([](const auto& what) { return to_text(what); }, o.what);
   if (o.read + o.written > 0) text += fmt::format(" | {} bytes read, {} written", o.read, o.written);
   if (o.recomputed) text += " | recomputed";

@@ -15,7 +15,7 @@
 #include "profile/collective_log.hpp"
 #include "profile/phase.hpp"
 #include "tensor/operand.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 
 namespace shard8::operation {
 
@@ -34,10 +34,10 @@ inline constexpr int kLinears = 4;
 std::string_view name_of(Linear linear);
 
 /// The part of the model that an operation belongs to.
-struct Site {
+struct Location {
   int unit = -1;  ///< number of the unit of weights; -1: no single unit
   std::optional<Linear> linear{};
-  bool operator==(const Site&) const = default;
+  bool operator==(const Location&) const = default;
 };
 
 /// How the elements of a matrix are stored.
@@ -55,7 +55,7 @@ std::uint64_t bytes_of(const Format& format, std::int64_t elements);
 inline std::uint64_t bytes_of(const tensor::Tensor& t) { return t.empty() ? 0 : t.bytes(); }
 inline std::uint64_t bytes_of(const tensor::Operand& m) { return bytes_of(m.data) + bytes_of(m.scale_inv); }
 std::uint64_t bytes_of(const kernels::Outputs& outputs);
-std::uint64_t bytes_of(const tensor::Summands& summands);
+std::uint64_t bytes_of(const tensor::PartialSums& partial_sums);
 /// The dtype of what is written: of the cast, if there is one.
 tensor::DType dtype_of(const kernels::Outputs& outputs);
 
@@ -91,7 +91,7 @@ struct Kernel {
   tensor::DType in = tensor::DType::fp32, out = tensor::DType::fp32;
   std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory
 
-  /// The same kernel, which also reads or writes these tensors, operands, outputs or summands.
+  /// The same kernel, which also reads or writes these tensors, operands, outputs or partial sums.
   template <class... T>
   Kernel reads(const T&... of) const {
     Kernel k = *this;
@@ -109,19 +109,19 @@ struct Kernel {
 /// One collective of a group of more than one rank.
 struct Collective {
   /// What it moves of one dtype, counted as profile::CollectiveKey does.
-  struct Part {
+  struct Payload {
     tensor::DType dtype = tensor::DType::fp32;
     std::uint64_t bytes = 0;
   };
   profile::Collective op = profile::Collective::all_gather;
   Group group{};
   int ranks = 1;
-  std::vector<Part> parts{};
+  std::vector<Payload> payloads{};
   int items = 1;                ///< tensors in this one call
-  bool by_parts = false;        ///< its parts are used one by one: comm::Communicator::parts_memory on hosts
+  bool by_parts = false;        ///< the exchange's parts are used one by one: Communicator::parts_memory on hosts
   bool ring = false;            ///< by parts, round a ring of neighbours
   bool host_values = false;     ///< moves a few numbers of the host by MPI: profile::CollectiveLog does not count it
-  std::uint64_t bytes() const;  ///< of all parts
+  std::uint64_t bytes() const;  ///< of all payloads
 };
 
 /// One operation of a training step on one rank: shapes and bytes, no memory.
@@ -129,7 +129,7 @@ struct Collective {
 /// Order: the operations of a stream run one after the other, as they are listed. An operation on the stream gather or
 /// reduce also starts only after every operation of the compute stream that is listed before it.
 struct Operation {
-  Site site;
+  Location location;
   profile::Phase phase = profile::Phase::other;
   Stream stream = Stream::compute;
   /// Forward has computed the same in this step, and backward repeats it (deck key model.recompute): it adds no model

@@ -28,7 +28,7 @@ struct CollectiveKey {
   Collective op;
   std::string group;  ///< "shard", "tensor", "replicate", "world", ...
   int group_size;     ///< ranks
-  std::string dtype;  ///< its name
+  std::string dtype;  ///< the name of the dtype
   /// Bytes of the whole, as nccl-tests counts them: the gathered output of an all-gather, the input of a
   /// reduce-scatter, the buffer of an all-reduce, all that this rank gives to an all-to-all, its own part included, or
   /// to a send_receive.

@@ -45,12 +45,12 @@ constexpr std::string_view name_of(Exchange exchange) {
 
 /// How an exchange overlaps with matrix products.
 enum class ExchangeMethod : std::uint8_t {
-  off,        ///< it runs alone
+  off,        ///< no overlap: a rank waits for it in the plain order
   automatic,  ///< in decks: a run times the method of the exchange, and uses it or off
-  bulk,       ///< the whole exchange runs beside a whole product that does not need it
+  bulk,       ///< the whole exchange is overlapped with a whole product that does not need it
   direct,     ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
   pipeline,   ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
-  ring        ///< as direct or pipeline, but rows or sums of rows travel from neighbour to neighbour; on hosts
+  ring        ///< as direct or pipeline, but rows or sums of rows pass from neighbour to neighbour; on hosts
 };
 inline constexpr int kExchangeMethods = 6;
 

@@ -32,7 +32,7 @@ std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps,
 struct OverlapChoice {
   struct Row {
     Exchange exchange{};
-    ExchangeMethod method{};  ///< that auto stands for
+    ExchangeMethod method{};  ///< the method that auto stands for
     /// Seconds of the exchange and its product in the plain order, and with the method: the median over the blocks.
     double plain_s = 0, method_s = 0;
     bool taken = false;  ///< the run uses the method; false: off
@@ -87,11 +87,11 @@ struct CheckpointFigures {
   std::int64_t written = 0, failed = 0, waited = 0;
   std::uint64_t bytes = 0;
   double held_up_s = 0;  ///< in all, of the rank that was held up longest
-  int worst_rank = 0;    ///< that rank
+  int worst_rank = 0;    ///< the rank that was held up longest
   double durable_mean_s = 0, durable_longest_s = 0;
   double bytes_per_s = 0;          ///< of all ranks: bytes of all checkpoints by the time until they were durable
   double slowest_bytes_per_s = 0;  ///< of the rank whose own bytes were written slowest
-  int slowest_rank = 0;            ///< that rank
+  int slowest_rank = 0;            ///< the rank of slowest_bytes_per_s
 
   /// For one checkpoint, the failed ones included.
   double held_up_each_s() const {

@@ -97,7 +97,7 @@ struct KeptMetrics {
 KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_view run, std::int64_t begin,
                            const std::function<void(const RecordedStep&)>& each,
                            const std::function<void(std::string_view line)>& keep = {});
-/// The same of a text.
+/// As metrics_before() of a stream, for a text in memory.
 KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin = 0,
                            const std::function<void(const RecordedStep&)>& each = {});
 

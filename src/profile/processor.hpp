@@ -28,13 +28,13 @@ struct ProcessorUse {
   /// Seconds for which a thread had work and no core, of the threads that live now (/proc/self/task/*/schedstat).
   /// Nothing where the kernel does not count.
   std::optional<double> waited_s{};
-  CpuUse cpus{};  ///< those that its threads may use
+  CpuUse cpus{};  ///< CPUs that the rank's threads may use
 };
 ProcessorUse processor_use();
 
 /// The part of a run in which its steps were measured, on one rank.
 struct MeasuredUse {
-  int threads = 1;  ///< that the rank computes with
+  int threads = 1;  ///< threads that the rank computes with
   /// Whether other programs on the rank's CPUs slow it. A rank that computes on a device leaves its CPUs idle.
   bool on_cpus = true;
   ProcessorUse begin{}, end{};

@@ -21,7 +21,7 @@ bool TraceRecorder::begin_step() {
   const std::int64_t step = next_++;
   tracing_ = wants(step);
   tracing_calls_ = tracing_ || wants(step + 1);
-  site = {};
+  location = {};
   exchange_ = kExchanges;
   return tracing_;
 }
@@ -29,8 +29,8 @@ bool TraceRecorder::begin_step() {
 int TraceRecorder::add_note(std::string_view name) {
   TraceNote& note = notes_.emplace_back();
   note.name = name;
-  note.unit = site.unit;
-  note.linear = site.linear;
+  note.unit = location.unit;
+  note.linear = location.linear;
   note.issued = trace_now();
   return static_cast<int>(notes_.size()) - 1;
 }
@@ -49,14 +49,14 @@ void TraceRecorder::add_work(const WorkSpan& span) {
 }
 
 void TraceRecorder::add_issue(Issue issue, std::int64_t begin, std::int64_t end) {
-  if (tracing_) issues_.push_back({issue, step(), site.unit, begin, end});
+  if (tracing_) issues_.push_back({issue, step(), location.unit, begin, end});
 }
 
 std::uint64_t TraceRecorder::issued(const CallSpan& call) {
   if (!tracing_calls_) return 0;
   CallSpan& added = calls_.emplace_back(call);
   added.step = step();
-  added.unit = site.unit;
+  added.unit = location.unit;
   added.exchange = exchange_;
   added.issued = trace_now();
   return calls_.size();

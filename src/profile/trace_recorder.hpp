@@ -84,11 +84,11 @@ class TraceRecorder {
       : ranges_(std::move(ranges)), next_(first_step) {}
 
   /// Where the program is: the unit and linear that are computed.
-  struct Site {
+  struct Location {
     int unit = -1;
     std::string_view linear;
   };
-  Site site;
+  Location location;
 
   bool wants(std::int64_t step) const;
 
@@ -97,7 +97,7 @@ class TraceRecorder {
   /// A step begins. True if it is traced.
   bool begin_step();
   std::int64_t step() const { return next_ - 1; }
-  /// A part begins, which the site and `name` describe. Returns the index of its note.
+  /// A part begins, which the location and `name` describe. Returns the index of its note.
   int add_note(std::string_view name);
   TraceNote& note(int index) { return notes_[static_cast<std::size_t>(index)]; }
   /// The exchange that is under way; kExchanges: none.
@@ -117,7 +117,7 @@ class TraceRecorder {
 
   const std::vector<TracedStep>& steps() const { return steps_; }
   const std::vector<WorkSpan>& work() const { return work_; }
-  /// Also has calls that were issued in the step before a traced one.
+  /// Calls of traced steps, and of the step before a traced one.
   const std::vector<CallSpan>& calls() const { return calls_; }
   const std::vector<IssueSpan>& issues() const { return issues_; }
   const std::vector<TraceNote>& notes() const { return notes_; }

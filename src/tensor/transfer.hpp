@@ -67,7 +67,7 @@ class HostCopies {
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
-  /// Whether copies run beside the caller and beside `exec`, as on a device. Otherwise the caller makes them.
+  /// Whether copies are overlapped with the caller and with `exec`, as on a device. Otherwise the caller makes them.
   static bool concurrent();
   std::byte* data() const;
   std::size_t bytes() const;

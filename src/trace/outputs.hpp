@@ -68,7 +68,7 @@ struct Overlap {
   /// that is communication. On hosts it ends when this rank notices the end.
   double in_flight = 0;
   double overlapped = 0;  ///< of `in_flight`, during which the rank also computed
-  double exposed = 0;     ///< that the compute stream waited for collectives, as the collectives' log has it
+  double exposed = 0;     ///< seconds that the compute stream waited for collectives, as the collectives' log has it
   double covered = 0;     ///< in named phases
 };
 

@@ -37,7 +37,7 @@ struct Span {
   std::string linear;                ///< "qkv"; empty: none
   int peer = -1;                     ///< rank of the group; -1: none
   std::int64_t m = 0, n = 0, k = 0;  ///< of a product; m = 0: none
-  std::string left, right, out;      ///< its dtypes
+  std::string left, right, out;      ///< dtypes of the product
   double flops = 0;
   std::int64_t issued = 0, issue_ended = 0;  ///< ns of the host. `issued` of collectives, too
   // Of a collective.
@@ -65,7 +65,7 @@ struct Step {
 /// The trace of one rank. Times in memory are on rank 0's clock, and 0 is where the earliest comparison of clocks was;
 /// in the file they are on the rank's own clock.
 struct RankTrace {
-  std::string run;  ///< the same text on all ranks of a run, and no other
+  std::string run;  ///< a text that is equal on all ranks of a run, and differs between runs
   int rank = 0, ranks = 1;
   std::string host, device;  ///< device: "host", or the name of a GPU
   base::Extents mesh;
@@ -85,10 +85,11 @@ std::string rank_file_name(const std::string& name, int rank);
 
 /// The text of a rank's file.
 std::string to_text(const RankTrace& trace);
-/// Reads it; `path` is for errors. Error(environment) if the text is cut off or no trace.
+/// Reads such a text; `path` is for errors. Error(environment) if the text is cut off or no trace.
 RankTrace from_text(const std::string& text, const std::string& path);
 
-/// The same moment on rank 0's clock: between the two comparisons the difference changes linearly.
+/// The moment `local_ns` of a rank's clock on rank 0's clock, in ns. Between the two comparisons in `clock` the
+/// difference of the clocks changes linearly.
 std::int64_t on_root_clock(const std::vector<ClockPoint>& clock, std::int64_t local_ns);
 
 /// The traces of all ranks of the run in `folder`, in rank order, on rank 0's clock. `name` is output.trace; empty: the

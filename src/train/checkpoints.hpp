@@ -73,13 +73,13 @@ struct RestartPoint {
 /// Where a run starts, and the checkpoint from which it goes on.
 struct RestartPoints {
   Start start;
-  std::optional<RestartPoint> first;  ///< that of start.points.front(); none: a new run
+  std::optional<RestartPoint> first;  ///< the point of start.points.front(); none: a new run
 };
 
 /// Where this run looks for checkpoints and writes them: checkpoint.dir. If the deck names none and restart is `auto`,
 /// the folder that an earlier run of this deck used by default, if there is one; else empty.
 std::string checkpoint_folder(const deck::Config& config);
-/// The same on all ranks, as rank 0 finds it. Collective.
+/// checkpoint_folder() as rank 0 finds it, on all ranks. Collective.
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world);
 
 /// find_start(), and refuse_others() unless `shares_folders`. One process calls it.

@@ -41,8 +41,8 @@ auto reading_weights(base::ExitCode code, Action&& action) {
 std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const deck::ModelConfig& model,
                                                      const std::function<void(const std::string&)>& say);
 
-/// The same on all ranks of `world`. Rank 0 alone looks for the checkpoint, reads its manifest, and compares. Errors
-/// are AgreedErrors. Collective.
+/// Opens the initial weights on all ranks of `world`. Rank 0 alone looks for the checkpoint, reads its manifest, and
+/// compares. Errors are AgreedErrors. Collective.
 std::unique_ptr<io::TensorFile> open_initial_weights(const comm::Communicator& world, io::IoThread& io,
                                                      const Setup& setup,
                                                      const std::function<void(const std::string&)>& say);

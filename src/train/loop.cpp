@@ -38,7 +38,7 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
   LoopResult loop;
   for (std::int64_t s = steps.first; s < steps.end; ++s) {
     if (s > steps.first && hooks.stops_before && hooks.stops_before(s)) {
-      loop.why = Stop::asked;
+      loop.why = Stop::requested;
       trainer.settle();
       loop.saved = hooks.save && hooks.save(s);
       break;

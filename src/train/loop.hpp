@@ -34,12 +34,12 @@ struct LoopHooks {
 };
 
 enum class Stop : std::uint8_t {
-  finished,  ///< the last step was trained
-  asked,     ///< LoopHooks::stops_before returned true
+  finished,   ///< the last step was trained
+  requested,  ///< LoopHooks::stops_before returned true
 };
 
 struct LoopResult {
-  std::int64_t steps = 0;  ///< that were trained
+  std::int64_t steps = 0;  ///< steps that were trained
   StepResult last{};       ///< of the last one
   Stop why = Stop::finished;
   bool saved = false;  ///< what LoopHooks::save said

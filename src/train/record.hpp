@@ -9,15 +9,15 @@ namespace shard8::train {
 
 /// The place of a step in its run. The first and the last step differ from all others.
 struct StepOfRun {
-  bool first = false;  ///< no step before it has gathered for it, and delayed scaling has no history
-  bool last = false;   ///< it gathers for no step after it
+  bool first = false;  ///< no earlier step has gathered for this one, and delayed scaling has no history
+  bool last = false;   ///< the step gathers for no later step
 };
 
 /// Passes the operations of Trainer::step on the rank at setup.place to `sink`, one by one, so that no list takes
 /// memory. Records the step: nothing is computed or communicated, and the tensors have no memory. Copies between host
 /// and device memory (tokens, loss and norm) are not among the operations. Returns operation::Operations::ahead.
 std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const operation::Recorder::Sink& sink);
-/// The same operations as a list.
+/// The operations of Trainer::step as a list.
 operation::Operations record_step(const Setup& setup, const StepOfRun& step = {});
 
 }  // namespace shard8::train

@@ -35,7 +35,7 @@ HeldByName all_held(const Setup& setup, const base::Extents& saved) {
       for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
         const model::ParameterSpec& parameter = units[u].parameters[p];
         const base::Sharing& sharing = parameter.sharing;
-        if (!place.first(sharing.copies())) continue;  // another rank writes it
+        if (!place.first(sharing.replicas())) continue;  // another rank writes it
         const auto layout =
             fsdp::ShardLayout::make(parameter.rows, saved.ranks(sharing.sharded), shapes[u].parameters[p].granularity);
         for (const model::SourceBox& source : parameter.sources)

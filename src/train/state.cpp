@@ -88,7 +88,7 @@ UserBuffers user_buffers(const Setup& setup) {
     if (recipe.layers < setup.config.model.layers)
       buffers.gather = std::max(buffers.gather, tensor::aligned(bytes_of(d.compute, own)));
     if (recipe.on()) {
-      const auto scaling = recipe.by_rows(fp8::Role::input);
+      const auto scaling = recipe.rowwise(fp8::Role::input);
       const auto scales = static_cast<std::size_t>(tensor::scale_bytes(scaling, own));
       buffers.gather = std::max(
           buffers.gather, tensor::aligned(bytes_of(recipe.dtype(fp8::Role::input), own)) + tensor::aligned(scales));
@@ -109,7 +109,7 @@ class Largest {
   Largest(const model::Dims& dims, int threads) : dims_(dims), threads_(threads) {}
 
   void add(const Operation& operation) {
-    if (const auto* p = operation.product()) take(product(operation.site.linear, *p));
+    if (const auto* p = operation.product()) take(product(operation.location.linear, *p));
     if (const auto* a = operation.attention()) take(attention(a->shape));
     if (const auto* k = operation.kernel()) take(kernel(*k));
   }

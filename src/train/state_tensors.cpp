@@ -66,7 +66,7 @@ class Lister {
     io::Box shape = io::in_blocks({0, source.global_rows, 0, source.global_cols}, t.row_block, t.col_block);
     if (source.stored_transposed) shape = io::transposed(shape);
     whole.shape = spec_.vector ? tensor::Shape{shape.rows} : tensor::Shape{shape.rows, shape.cols};
-    whole.sharded = spec_.sharing.parts();
+    whole.sharded = spec_.sharing.divided();
     return whole;
   }
 

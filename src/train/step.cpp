@@ -18,9 +18,9 @@ StepResult Trainer::step(std::int64_t step) {
   quantize_weights();                                  // FP8 shards and scales for the next step
   begin_next_step(step);                               // its first gathers
   const double norm = clipped ? *clipped : norm_of_update();
-  std::uint64_t asked = 0;
-  const double loss = mean_loss(asked);  // with what ranks have to say
-  return {step, loss, norm, rate, tokens_per_step(), end_step(), asked};
+  std::uint64_t stop_request = 0;
+  const double loss = mean_loss(stop_request);  // all-reduces the loss and the ranks' stop requests
+  return {step, loss, norm, rate, tokens_per_step(), end_step(), stop_request};
 }
 
 }  // namespace shard8::train

@@ -41,7 +41,7 @@ constexpr StopReason kReasons[] = {
     {StopReason::Kind::signal, SIGUSR1},
     {StopReason::Kind::signal, SIGTERM},
 };
-static_assert(std::size(kReasons) <= Trainer::kAsked);
+static_assert(std::size(kReasons) <= Trainer::kStopRequests);
 
 }  // namespace
 

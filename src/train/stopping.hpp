@@ -60,16 +60,17 @@ std::string name_of(const StopReason& reason);
 /// Error(environment) when the value is no number.
 std::optional<double> job_end(const char* text, double now);
 
-/// A reason as a number below Trainer::kAsked, 0 for none. The largest number of several ranks is the reason that
-/// counts. A signal must be one of base::StopSignals.
+/// The stop request of a rank that has a reason to stop: a number below Trainer::kStopRequests, 0 for none. The largest
+/// request of several ranks is the reason that counts. A signal must be one of base::StopSignals.
 std::uint64_t code_of(const StopReason& reason);
 StopReason reason_of(std::uint64_t code);
 
-/// Whether this rank wants its run to stop. Ranks have signals and clocks of their own; Trainer::ask() has them agree.
+/// Whether this rank requests that the run stops. Ranks have signals and clocks of their own; the trainer makes them
+/// agree (Trainer::stop_requests_from).
 class Stopping {
  public:
   struct Sources {
-    std::function<int()> signal;        ///< the signal that asks this rank to stop, or 0; empty: none ever does
+    std::function<int()> signal;        ///< the signal that requests a stop of this rank, or 0; empty: none ever does
     std::function<ClockTimes()> clock;  ///< of this rank
     std::optional<double> job_end{};    ///< see train::job_end()
   };

@@ -202,10 +202,10 @@ class Verifier {
       return c;
     };
     std::vector<Copy> all{
-        copy(Content::fp8_rowwise, Content::fp8_rowwise_scale_inv, recipe_.by_rows(fp8::Role::weight))};
+        copy(Content::fp8_rowwise, Content::fp8_rowwise_scale_inv, recipe_.rowwise(fp8::Role::weight))};
     if (recipe_.two_copies(fp8::Role::weight))
       all.push_back(
-          copy(Content::fp8_columnwise, Content::fp8_columnwise_scale_inv, recipe_.by_columns(fp8::Role::weight)));
+          copy(Content::fp8_columnwise, Content::fp8_columnwise_scale_inv, recipe_.columnwise(fp8::Role::weight)));
     return all;
   }
 

@@ -181,22 +181,23 @@ void Trainer::quantize_weights() {
   state_.scaling.update(*executor_);
 }
 
-/// One sum over all ranks: of the loss, to which tensor rank 0 of each data rank adds, and of how many ranks gave each
-/// number.
-double Trainer::mean_loss(std::uint64_t& asked) const {
+/// One all-reduce over all ranks sums the loss, to which tensor rank 0 of each data rank adds, and counts the ranks
+/// that have each stop request.
+double Trainer::mean_loss(std::uint64_t& stop_request) const {
   auto phase = timer_.phase(Phase::reduce_wait, "loss");
-  std::array<double, kAsked> sums{};  // sums[0]: of the loss
+  std::array<double, kStopRequests> sums{};  // sums[0]: of the loss
   executor_->run_on_hosts(operation::Group::world, mesh_.world.size(), sizeof(sums), [&] {
     const auto own_sum = tensor::value_to_host<double>(executor_->exec(), state_.activations.loss);
-    const std::uint64_t number = asks_ ? asks_() : 0;
-    SHARD8_REQUIRE(number < kAsked, "a rank asks with {}, numbers are below {}", number, kAsked);
+    const std::uint64_t number = stop_request_ ? stop_request_() : 0;
+    SHARD8_REQUIRE(number < kStopRequests, "a rank's stop request is {}, stop requests are below {}", number,
+                   kStopRequests);
     if (number > 0) sums[number] = 1;
     sums[0] = mesh_.place.first(base::kSameSequences) ? own_sum : 0;
     mesh_.world.all_reduce(sums, comm::Communicator::Reduce::sum);
   });
-  asked = 0;
-  for (std::uint64_t n = 1; n < kAsked; ++n)
-    if (sums[n] > 0) asked = n;
+  stop_request = 0;
+  for (std::uint64_t n = 1; n < kStopRequests; ++n)
+    if (sums[n] > 0) stop_request = n;
   return sums[0] / static_cast<double>(tokens_per_step());
 }
 

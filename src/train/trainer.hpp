@@ -30,9 +30,9 @@ struct StepResult {
   double loss = 0;           ///< mean over the global batch's tokens
   double gradient_norm = 0;  ///< before clipping
   double learning_rate = 0;
-  std::int64_t tokens = 0;  ///< of the global batch
-  double seconds = 0;       ///< on this rank
-  std::uint64_t asked = 0;  ///< the largest number that a rank gave at the end of the step (Trainer::ask)
+  std::int64_t tokens = 0;         ///< of the global batch
+  double seconds = 0;              ///< on this rank
+  std::uint64_t stop_request = 0;  ///< the largest of all ranks' (Trainer::stop_requests_from)
 };
 
 /// When a step updates each unit, and when it issues the first gathers of the next step.
@@ -43,9 +43,9 @@ struct UpdatePlan {
   };
   When when = When::after_norm;
   std::vector<int> order;  ///< every unit once
-  /// Position in `order`: the first gathers of the next step are issued just before this update, so that they travel
-  /// while it computes. None: they are issued at the end of the step. No gather reads the shards of a unit that is
-  /// updated at this position or later.
+  /// Position in `order`: the first gathers of the next step are issued just before this update, so that they
+  /// are communicated while it computes. None: they are issued at the end of the step. No gather reads the shards of a
+  /// unit that is updated at this position or later.
   std::optional<std::size_t> gather_before;
 };
 
@@ -81,11 +81,12 @@ class Trainer {
   /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
   /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
-  /// Numbers that ranks may give in ask() are below this one.
-  static constexpr std::uint64_t kAsked = 8;
-  /// From now on every rank calls its `number` at the end of each step, when the device is done. How ranks agree on
-  /// whether to stop: the numbers travel with the loss.
-  void ask(std::function<std::uint64_t()> number) { asks_ = std::move(number); }
+  /// Stop requests are numbers below this one. 0 requests nothing.
+  static constexpr std::uint64_t kStopRequests = 8;
+  /// From now on every rank calls `request` at the end of each step, when the device is done, and gets the rank's stop
+  /// request. The requests are all-reduced with the loss: all ranks see the largest one (StepResult::stop_request) and
+  /// so agree on whether to stop. An empty `request` gives 0.
+  void stop_requests_from(std::function<std::uint64_t()> request) { stop_request_ = std::move(request); }
   /// Waits for the gathers of the next step that the last step has begun, and for the device. A next step may follow.
   /// Collective.
   void settle();
@@ -123,9 +124,9 @@ class Trainer {
   /// The norm of the gradients, from the squares that AdamW wrote, for a step that does not clip. Called at the end of
   /// the step, because it waits for the device.
   double norm_of_update();
-  /// Returns the mean of the loss over the tokens of the global batch. Writes the largest number that a rank gives
-  /// (ask()) to `asked`.
-  double mean_loss(std::uint64_t& asked) const;
+  /// Returns the mean of the loss over the tokens of the global batch. Writes the largest stop request of
+  /// all ranks to `stop_request`.
+  double mean_loss(std::uint64_t& stop_request) const;
   /// Seconds of the step.
   double end_step();
 
@@ -159,8 +160,8 @@ class Trainer {
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
-  std::function<std::uint64_t()> asks_;  ///< empty: 0
-  bool begun_ = false;                   ///< begin_next_step() has begun the next step
+  std::function<std::uint64_t()> stop_request_;  ///< empty: 0
+  bool begun_ = false;                           ///< begin_next_step() has begun the next step
   bool first_step_over_ = false;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;

@@ -27,7 +27,7 @@ struct Leg {
   std::int64_t first_step = 0;
   std::int64_t trained_again = 0;  ///< steps from first_step on that an earlier leg had trained, too
   std::string date{};              ///< UTC, when it began
-  std::string restart{};           ///< its checkpoint.restart, as the deck's reading found it
+  std::string restart{};           ///< the leg's checkpoint.restart, as the deck's reading found it
   // Known once the leg has ended; a leg that was killed has none of them.
   std::optional<std::int64_t> next_step{};   ///< number of the first step that it did not train
   std::optional<std::int64_t> checkpoint{};  ///< step of the last checkpoint that it wrote

@@ -143,19 +143,19 @@ TEST(Sharing, SaysWhoHoldsWhat) {
   const AxisSet cuts[] = {AxisSet{}, AxisSet::tensor, AxisSet::model};  // as norms, as linears, as experts would be
   for (const AxisSet cut : cuts) {
     const Sharing sharing{.cut = cut, .sharded = AxisSet::shard - cut};
-    EXPECT_EQ(sharing.parts() | sharing.copies(), AxisSet::world);
-    EXPECT_TRUE((sharing.parts() & sharing.copies()).empty());
-    EXPECT_EQ(sharing.summed() | sharing.summed_last(), sharing.copies());
+    EXPECT_EQ(sharing.divided() | sharing.replicas(), AxisSet::world);
+    EXPECT_TRUE((sharing.divided() & sharing.replicas()).empty());
+    EXPECT_EQ(sharing.summed() | sharing.summed_last(), sharing.replicas());
     EXPECT_EQ(sharing.summed(), AxisSet::replicate);
     EXPECT_EQ(sharing.summed_last(), cut.empty() ? AxisSet::tensor : AxisSet());
     int writers = 0, counting = 0;
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
       const Place place(mesh, rank);
-      if (place.first(sharing.copies())) ++writers;
-      if (place[Axis::replicate] == 0 && place.first(sharing.copies() & AxisSet::model)) ++counting;
+      if (place.first(sharing.replicas())) ++writers;
+      if (place[Axis::replicate] == 0 && place.first(sharing.replicas() & AxisSet::model)) ++counting;
     }
-    EXPECT_EQ(writers, mesh.ranks(sharing.parts()));
-    EXPECT_EQ(counting, mesh.ranks(sharing.parts()));
+    EXPECT_EQ(writers, mesh.ranks(sharing.divided()));
+    EXPECT_EQ(counting, mesh.ranks(sharing.divided()));
   }
 }
 

@@ -144,7 +144,7 @@ void race(const Communicator& group, bool window, int exchanges, Route route = R
   };
   const int n = group.size();
   Buffer own({kRows}, DType::fp32), expected({kRows}, DType::fp32), whole({kRows * n}, DType::fp32),
-      summands({kRows * n}, DType::fp32), out({kRows}, DType::fp32), more({100}, DType::fp32);
+      partial_sums({kRows * n}, DType::fp32), out({kRows}, DType::fp32), more({100}, DType::fp32);
   for (int i = 0; i < exchanges; ++i) {
     own.fill(group.rank(), i);
     more.fill(group.rank(), i);
@@ -153,7 +153,7 @@ void race(const Communicator& group, bool window, int exchanges, Route route = R
         group.all_gather_parts(std::vector{whole.tensor()}, std::vector{own.tensor()}, "fc1_fprop", route);
     Request request;
     if (i % 7 == 0) request = group.all_reduce(std::vector{more.tensor()}, Communicator::Reduce::sum);
-    ScatterParts scatter = group.reduce_scatter_parts({out.tensor(), summands.tensor()}, "fc2_fprop", route);
+    ScatterParts scatter = group.reduce_scatter_parts({out.tensor(), partial_sums.tensor()}, "fc2_fprop", route);
     const Tensor sums = scatter.whole();
     for (int k = 0; k < n; ++k) {
       const int rank = gather.arrival(k);
@@ -175,10 +175,10 @@ void race(const Communicator& group, bool window, int exchanges, Route route = R
     dawdle();
     scatter.finish();
     for (std::int64_t e = 0; e < kRows; ++e) {
-      const auto summand = [&](int r) { return value(r, e, i + group.rank()); };
+      const auto partial_sum = [&](int r) { return value(r, e, i + group.rank()); };
       const int last = group.rank() + n;
-      float sum = route == Route::ring ? summand((last - 1) % n) : summand(0);
-      for (int k = 1; k < n; ++k) sum += route == Route::ring ? summand((last - 1 - k) % n) : summand(k);
+      float sum = route == Route::ring ? partial_sum((last - 1) % n) : partial_sum(0);
+      for (int k = 1; k < n; ++k) sum += route == Route::ring ? partial_sum((last - 1 - k) % n) : partial_sum(k);
       ASSERT_EQ(out.get(e), sum) << "exchange " << i << ", element " << e;
     }
   }

@@ -168,14 +168,14 @@ struct Sum {
 };
 
 /// Writes and gives the rows of one rank after the other.
-void give_all(const Communicator& group, ScatterParts& parts, const Buffer& summands, bool backwards) {
+void give_all(const Communicator& group, ScatterParts& parts, const Buffer& partial_sums, bool backwards) {
   const Tensor whole = parts.whole();
-  ASSERT_EQ(whole.bytes(), summands.bytes().size());
+  ASSERT_EQ(whole.bytes(), partial_sums.bytes().size());
   const std::size_t rows = whole.bytes() / static_cast<std::size_t>(group.size());
   for (int k = 1; k <= group.size(); ++k) {
     const int rank = parts.destination(backwards ? group.size() + 1 - k : k);
     const std::size_t first = static_cast<std::size_t>(rank) * rows;
-    if (rows > 0) std::memcpy(whole.data + first, summands.bytes().data() + first, rows);
+    if (rows > 0) std::memcpy(whole.data + first, partial_sums.bytes().data() + first, rows);
     parts.give(rank);
     group.progress();
   }
@@ -239,12 +239,12 @@ TEST(ScatterParts, sum_to_the_bytes_of_a_reduce_scatter) {
         for (const bool adds : {false, true}) {
           if (adds && group.size() == 1) continue;
           Sum plain(group, rows, dtype, ++salt), sum(group, rows, dtype, salt);
-          const Buffer summands = sum.whole;
+          const Buffer partial_sums = sum.whole;
           group.reduce_scatter(plain.out.tensor(), plain.whole.tensor(), plain.item(adds).addend);
           auto item = sum.item(adds);
           if (rows == 7) item.out = adds ? item.addend : item.whole.slice(group.rank() * rows, rows);
           ScatterParts parts = group.reduce_scatter_parts(item, "fc2_fprop");
-          give_all(group, parts, summands, salt % 2 == 0);
+          give_all(group, parts, partial_sums, salt % 2 == 0);
           parts.finish();
           EXPECT_EQ(bytes_of(item.out), plain.out.bytes()) << rows << " rows of " << name_of(dtype);
         }

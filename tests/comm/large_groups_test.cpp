@@ -20,7 +20,7 @@ std::size_t sent = 0, received = 0, control_bytes = 0;
 
 }  // namespace
 
-// These stand before the library's own and count.
+// These functions replace the library's own, and count messages and bytes.
 extern "C" {
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
   ++sent;

@@ -46,19 +46,20 @@ TEST(ReduceScatter, sums_in_rank_order) {
 }
 
 // Hosts compute the sum themselves.
-TEST(ReduceScatter, summands_are_the_sum_on_hosts) {
+TEST(ReduceScatter, partial_sums_are_the_sum_on_hosts) {
   const Communicator group = world();
   for (const DType dtype : kDTypes) {
     const std::int64_t rows = 1000;
     Buffer whole({rows * group.size()}, dtype), out({rows}, dtype);
     whole.fill(group.rank(), 1);
-    tensor::Summands summands;
-    group.reduce_scatter_summands({out.tensor(), whole.tensor()}, summands, "fc1_dgrad").wait();
-    ASSERT_EQ(summands.count(), 1);
-    EXPECT_EQ(summands[0].data, out.tensor().data);
+    tensor::PartialSums partial_sums;
+    group.reduce_scatter_partial_sums({out.tensor(), whole.tensor()}, partial_sums, "fc1_dgrad").wait();
+    ASSERT_EQ(partial_sums.count(), 1);
+    EXPECT_EQ(partial_sums[0].data, out.tensor().data);
     expect_ordered_sum(out, rows * group.rank(), rows, group.size(), 1, dtype);
     EXPECT_THROW(
-        group.reduce_scatter_summands({out.tensor(), whole.tensor(), out.tensor()}, summands, "fc1_dgrad").wait(),
+        group.reduce_scatter_partial_sums({out.tensor(), whole.tensor(), out.tensor()}, partial_sums, "fc1_dgrad")
+            .wait(),
         base::Error);
   }
 }
@@ -90,7 +91,7 @@ TEST(ReduceScatter, adds_an_addend) {
 }
 
 TEST(ReduceScatter, its_test_would_see_another_order) {
-  if (world().size() < 3) return;  // two summands commute
+  if (world().size() < 3) return;  // two partial sums commute
   int differ = 0;
   for (std::int64_t i = 0; i < 1000; ++i) {
     const float forward = (value(0, i, 1) + value(1, i, 1)) + value(2, i, 1);

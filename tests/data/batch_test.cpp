@@ -83,8 +83,8 @@ std::vector<std::int32_t> gather_step(const Source& source, std::int64_t data_ra
       EXPECT_EQ(part.targets.size(), size);
       EXPECT_EQ(part.weights.size(), size);
       for (std::int64_t k = 0; k < mb; ++k) {
-        const std::int64_t slot = p + (j * mb + k) * data_ranks;
-        const bool real = slot < batch;
+        const std::int64_t number = p + (j * mb + k) * data_ranks;
+        const bool real = number < batch;
         EXPECT_EQ(real, k < part.sequences);
         for (std::size_t t = 0; t < seq; ++t) {
           const auto at = static_cast<std::size_t>(k) * seq + t;
@@ -97,7 +97,7 @@ std::vector<std::int32_t> gather_step(const Source& source, std::int64_t data_ra
           if (t + 1 < seq) {
             EXPECT_EQ(part.targets[at], part.tokens[at + 1]);
           }
-          auto* const sequence = out.data() + static_cast<std::size_t>(slot) * (seq + 1);
+          auto* const sequence = out.data() + static_cast<std::size_t>(number) * (seq + 1);
           EXPECT_TRUE(sequence[t] == -1 || sequence[t] == part.tokens[at]) << "read twice";
           sequence[t] = part.tokens[at];
           sequence[t + 1] = part.targets[at];

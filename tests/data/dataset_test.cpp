@@ -29,29 +29,30 @@ deck::DataConfig config(deck::DataKind kind, const std::string& path, std::int64
 }
 
 std::vector<std::int32_t> read_from(const data::Dataset& dataset, std::int64_t first_sequence,
-                                    const data::Slots& slots) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(slots.count * (dataset.seq() + 1)));
-  dataset.read(out, first_sequence, slots);
+                                    const data::SequenceNumbers& numbers) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(numbers.count * (dataset.seq() + 1)));
+  dataset.read(out, first_sequence, numbers);
   return out;
 }
 
 /// Sequences of a step of a training that begins with step 0 and keeps its batch.
-std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step, const data::Slots& slots) {
-  return read_from(dataset, step * dataset.batch(), slots);
+std::vector<std::int32_t> read(const data::Dataset& dataset, std::int64_t step, const data::SequenceNumbers& numbers) {
+  return read_from(dataset, step * dataset.batch(), numbers);
 }
 
 std::vector<std::int32_t> read_step(const data::Dataset& dataset, std::int64_t step) {
   return read(dataset, step, {0, dataset.batch(), 1});
 }
 
-/// Expects that each choice of slots reads the same sequences as a read of the whole step.
-void expect_slots_agree(const data::Dataset& dataset, std::int64_t step) {
+/// Expects that each choice of sequences reads the same sequences as a read of the whole step.
+void expect_sequences_agree(const data::Dataset& dataset, std::int64_t step) {
   const auto whole = read_step(dataset, step);
   const auto width = static_cast<std::size_t>(dataset.seq() + 1);
-  for (const data::Slots slots : {data::Slots{0, 1, 1}, {1, 2, 3}, {dataset.batch() - 1, 1, 9}, {2, 3, 1}, {0, 0, 1}}) {
-    const auto part = read(dataset, step, slots);
-    for (std::int64_t k = 0; k < slots.count; ++k) {
-      const auto at = static_cast<std::size_t>(slots.first + k * slots.stride) * width;
+  for (const data::SequenceNumbers numbers :
+       {data::SequenceNumbers{0, 1, 1}, {1, 2, 3}, {dataset.batch() - 1, 1, 9}, {2, 3, 1}, {0, 0, 1}}) {
+    const auto part = read(dataset, step, numbers);
+    for (std::int64_t k = 0; k < numbers.count; ++k) {
+      const auto at = static_cast<std::size_t>(numbers.first + k * numbers.stride) * width;
       for (std::size_t t = 0; t < width; ++t) {
         ASSERT_EQ(part[static_cast<std::size_t>(k) * width + t], whole[at + t]);
       }
@@ -124,7 +125,7 @@ TEST(Stream, OrderIsOneOfStepAndSeed) {
     return data::open_dataset(config(deck::DataKind::tokens, path, batch, seed), 4, 1001, io);
   };
   const auto reference = open(6, 3);
-  expect_slots_agree(*reference, 17);
+  expect_sequences_agree(*reference, 17);
   EXPECT_EQ(samples_of_step(*open(6, 3), 17), samples_of_step(*reference, 17));
   EXPECT_NE(samples_of_step(*open(6, 4), 17), samples_of_step(*reference, 17));
   // A larger batch takes longer pieces of the same sequence of samples.
@@ -225,7 +226,7 @@ TEST(Bytes, ManyFilesReadAsOne) {
   const auto b = open(one / "text");
   for (std::int64_t step = 0; step < 12; ++step) EXPECT_EQ(read_step(*a, step), read_step(*b, step));
   EXPECT_EQ(a->histogram(), b->histogram());
-  expect_slots_agree(*a, 3);
+  expect_sequences_agree(*a, 3);
 }
 
 TEST(Bytes, SaysWhatIsWrong) {
@@ -292,7 +293,7 @@ TEST(Slabs, AreConsumedAsTheyAre) {
     const std::vector<io::Range> ranges = {{step, 1, 1}, {0, 8, 1}, {0, 33, 1}};
     file.read(slab, ranges);
     EXPECT_EQ(read_step(*dataset, step), slab);
-    expect_slots_agree(*dataset, step);
+    expect_sequences_agree(*dataset, step);
   }
 }
 
@@ -350,7 +351,7 @@ TEST(Synthetic, IsUniformAndNeverRepeats) {
   constexpr std::int64_t kVocab = 11, kSeq = 99, kBatch = 10, kSteps = 20;
   const auto dataset = data::open_dataset(config(deck::DataKind::synthetic, "", kBatch), kSeq, kVocab, io);
   EXPECT_EQ(dataset->steps_available(), std::nullopt);
-  expect_slots_agree(*dataset, 3);
+  expect_sequences_agree(*dataset, 3);
   std::vector<double> counts(kVocab);
   std::map<std::vector<std::int32_t>, int> sequences;
   for (std::int64_t step = 0; step < kSteps; ++step) {

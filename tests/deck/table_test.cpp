@@ -46,11 +46,11 @@ TEST(Table, defaults_are_in_their_bounds) {
   for (const Group& group : all_groups()) {
     for (const Field& field : group.fields) {
       if (field.required || !field.default_note.empty()) continue;
-      if (const auto* real = std::get_if<Access<double>>(&field.slot)) {
+      if (const auto* real = std::get_if<Access<double>>(&field.access)) {
         EXPECT_TRUE(field.bounds.hold((*real)(config))) << field.key;
-      } else if (const auto* integer = std::get_if<Access<std::int64_t>>(&field.slot)) {
+      } else if (const auto* integer = std::get_if<Access<std::int64_t>>(&field.access)) {
         EXPECT_TRUE(field.bounds.hold(static_cast<double>((*integer)(config)))) << field.key;
-      } else if (const auto* text = std::get_if<Access<std::string>>(&field.slot)) {
+      } else if (const auto* text = std::get_if<Access<std::string>>(&field.access)) {
         EXPECT_FALSE(field.not_empty && (*text)(config).empty()) << field.key;
       }
     }

@@ -44,8 +44,8 @@ Operands allocate(State& s, const fp8::Recipe& recipe, Role role) {
   const auto one = [&](tensor::Scaling scaling) {
     return fp8::CastBuffer(s.arena, kRows * kCols, scaling).view(kRows, kCols, recipe.dtype(role), scaling);
   };
-  const auto rows = one(recipe.by_rows(role));
-  return {rows, recipe.two_copies(role) ? one(recipe.by_columns(role)) : rows};
+  const auto rows = one(recipe.rowwise(role));
+  return {rows, recipe.two_copies(role) ? one(recipe.columnwise(role)) : rows};
 }
 
 void expect_same_bytes(const tensor::Operand& a, const tensor::Operand& b) {
@@ -71,9 +71,9 @@ TEST(Quantizer, PartsOfAMatrixShareTheGroupsScale) {
     s.quantizer.cast(kSite, out, x, tokens);
     const float scale = 57344.0f / largest_of(s, x, tokens == Quantizer::Tokens::part);
     EXPECT_EQ(s.scale(kSite), scale);
-    EXPECT_EQ(*out.by_rows.scale_inv.as<float>(), 1.0f / scale);
+    EXPECT_EQ(*out.rowwise.scale_inv.as<float>(), 1.0f / scale);
     for (std::int64_t i = 0; i < x.count(); ++i)
-      ASSERT_EQ(out.by_rows.data.as<tensor::E5M2>()[i].bits,
+      ASSERT_EQ(out.rowwise.data.as<tensor::E5M2>()[i].bits,
                 tensor::E5M2(static_cast<float>(x.as<tensor::BFloat16>()[i]) * scale).bits)
           << i;
     const bool reduced = tokens == Quantizer::Tokens::part && s.world.size() > 1;
@@ -99,8 +99,8 @@ TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
         kernels::gelu_forward(twice.exec, plain, x);
         twice.quantizer.cast(site, b, plain, Quantizer::Tokens::part);
         SCOPED_TRACE(step);
-        expect_same_bytes(a.by_rows, b.by_rows);
-        expect_same_bytes(a.by_columns, b.by_columns);
+        expect_same_bytes(a.rowwise, b.rowwise);
+        expect_same_bytes(a.columnwise, b.columnwise);
         if (keep || once.state.scaled_by_own_amax(site)) {
           EXPECT_EQ(std::memcmp(made.data, plain.data, plain.bytes()), 0);
         }

@@ -30,7 +30,7 @@ TEST(Recipe, NoneCastsNothing) {
   const Recipe r = recipe_of(deck::Recipe::none, deck::Fp8Format::automatic);
   EXPECT_FALSE(r.on());
   EXPECT_FALSE(r.site(2, fp8::Linear::qkv).on());
-  EXPECT_EQ(r.by_rows(Role::weight), Scaling::none);
+  EXPECT_EQ(r.rowwise(Role::weight), Scaling::none);
   EXPECT_EQ(r.granularity(), 1);
 }
 
@@ -41,7 +41,7 @@ TEST(Recipe, PerTensorHasOneCopyAndWideGradients) {
     EXPECT_EQ(r.delayed(), kind == deck::Recipe::delayed);
     EXPECT_EQ(r.granularity(), 1);
     for (const Role role : {Role::input, Role::weight, Role::output_gradient}) {
-      EXPECT_EQ(r.by_rows(role), Scaling::tensor);
+      EXPECT_EQ(r.rowwise(role), Scaling::tensor);
       EXPECT_FALSE(r.two_copies(role));
       EXPECT_EQ(r.dtype(role), role == Role::output_gradient ? DType::e5m2 : DType::e4m3);
       EXPECT_EQ(r.rule(role).largest, role == Role::output_gradient ? 57344.0f : 448.0f);
@@ -51,14 +51,14 @@ TEST(Recipe, PerTensorHasOneCopyAndWideGradients) {
 
 TEST(Recipe, BlocksFollowTheSum) {
   const Recipe block = recipe_of(deck::Recipe::block, deck::Fp8Format::e4m3);
-  EXPECT_EQ(block.by_rows(Role::weight), Scaling::tile_128);
+  EXPECT_EQ(block.rowwise(Role::weight), Scaling::tile_128);
   EXPECT_FALSE(block.two_copies(Role::weight));
-  EXPECT_EQ(block.by_rows(Role::input), Scaling::row_128);
-  EXPECT_EQ(block.by_columns(Role::output_gradient), Scaling::column_128);
+  EXPECT_EQ(block.rowwise(Role::input), Scaling::row_128);
+  EXPECT_EQ(block.columnwise(Role::output_gradient), Scaling::column_128);
   EXPECT_EQ(block.granularity(), 128);
   const Recipe mx = recipe_of(deck::Recipe::mxfp8, deck::Fp8Format::e4m3);
-  EXPECT_EQ(mx.by_rows(Role::weight), Scaling::row_32);
-  EXPECT_EQ(mx.by_columns(Role::weight), Scaling::column_32);
+  EXPECT_EQ(mx.rowwise(Role::weight), Scaling::row_32);
+  EXPECT_EQ(mx.columnwise(Role::weight), Scaling::column_32);
   EXPECT_EQ(mx.granularity(), 32);
   EXPECT_TRUE(mx.emulated());
   for (const Recipe& r : {block, mx})

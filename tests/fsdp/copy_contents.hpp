@@ -45,19 +45,19 @@ class CopyContents {
     fsdp::GatherHooks hooks;
     hooks.before = [this](int u, std::span<const fsdp::GatherHooks::Own> own) {
       ++gathers[u];
-      for (const auto& [p, travel] : own) {
+      for (const auto& [p, communicated] : own) {
         before[u].insert(p);
-        expect_copies(travel, weight(u, p).travel, u);
-        write_own(travel, u, p);
+        expect_copies(communicated, weight(u, p).communicated, u);
+        write_own(communicated, u, p);
       }
     };
     hooks.after = [this](int u, std::span<const fsdp::GatherHooks::Arrived> arrived) {
-      for (const auto& [p, travel, read] : arrived) {
+      for (const auto& [p, communicated, read] : arrived) {
         after[u].insert(p);
         const fsdp::WeightForms& w = weight(u, p);
-        expect_copies(travel, w.travel, u);
+        expect_copies(communicated, w.communicated, u);
         expect_copies(read, w.read, u);
-        for (const auto pass : passes(w.travel)) expect(of(travel, pass), {u, p, pass, false});
+        for (const auto pass : passes(w.communicated)) expect(of(communicated, pass), {u, p, pass, false});
         for (const auto pass : passes(w.read)) write(of(read, pass), {u, p, pass, true}, 0);
       }
     };
@@ -89,7 +89,7 @@ class CopyContents {
   struct Place {
     int unit, parameter;
     fsdp::Pass pass;
-    bool read;  ///< a converted copy, not what travels
+    bool read;  ///< a converted copy, not what is communicated
   };
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   int count(int u) const { return static_cast<int>(units_.buffers.units()[index(u)].parameters.size()); }
@@ -129,7 +129,7 @@ class CopyContents {
   }
   void write_own(const fsdp::Copies& own, int u, int p) const {
     const fsdp::WeightForms& w = weight(u, p);
-    for (const auto pass : passes(w.travel)) {
+    for (const auto pass : passes(w.communicated)) {
       if (of(own, pass).empty()) continue;
       ASSERT_EQ(of(own, pass).rows(), w.layout.rows_per_shard);
       ASSERT_EQ(w.shard, units_.mesh.place[base::Axis::shard]);
@@ -147,7 +147,7 @@ class CopyContents {
   void expect(const tensor::Operand& got, const Place& at) const {
     if (got.empty()) return;
     const fsdp::WeightForms& w = weight(at.unit, at.parameter);
-    const fsdp::Format& format = of(at.read ? w.read : w.travel, at.pass);
+    const fsdp::Format& format = of(at.read ? w.read : w.communicated, at.pass);
     ASSERT_EQ(got.data.dtype, format.dtype);
     ASSERT_EQ(got.scaling, format.scaling);
     ASSERT_EQ(got.data.rows(), w.layout.rows);

@@ -70,13 +70,13 @@ std::size_t block(std::int64_t elements, std::size_t size) {
 TEST(GatherSlots, RotatingSlotsAreAsLargeAsTheLargestCopy) {
   const std::size_t norm = block(8, 2);
   const std::size_t first = norm + 3 * block(96 * 32, 2) + block(96 * 64, 2);
-  const std::size_t by_columns = block(128 * 32, 1) + block(4 * 32, 1), by_rows = block(128 * 32, 1) + block(128, 1);
+  const std::size_t columnwise = block(128 * 32, 1) + block(4 * 32, 1), rowwise = block(128 * 32, 1) + block(128, 1);
   const std::size_t fc2_rows = block(96 * 64, 1), fc2_columns = block(96 * 64, 1) + block(3 * 64, 1);
   const std::size_t proj = block(128 * 32, 2) + block(96 * 32, 1) + block(3 * 32, 1);
-  const std::size_t common = norm + by_columns + block(128 * 64, 2) + proj;
-  const std::size_t forward = common + by_rows + fc2_rows, backward = common + by_columns + fc2_columns;
-  const std::size_t both = common + by_rows + by_columns + fc2_rows + fc2_columns;
-  const std::size_t embedding = block(12 * 6, 2), root = block(4, 2) + by_rows + by_columns;
+  const std::size_t common = norm + columnwise + block(128 * 64, 2) + proj;
+  const std::size_t forward = common + rowwise + fc2_rows, backward = common + columnwise + fc2_columns;
+  const std::size_t both = common + rowwise + columnwise + fc2_rows + fc2_columns;
+  const std::size_t embedding = block(12 * 6, 2), root = block(4, 2) + rowwise + columnwise;
   const std::size_t layer = std::max({first, forward, backward});
   for (const bool stored : {false, true}) {
     for (const std::size_t prefetch : {0u, 1u, 3u, 20u}) {
@@ -111,14 +111,14 @@ TEST(GatherSlots, CopiesLieWithinTheirSlot) {
       if (gather.own_slot(c) != (s < gather.rotating_slots() ? -1 : s)) continue;
       std::byte* copy_end = nullptr;
       const auto& place = gather.place(s, c);
-      for (std::size_t p = 0; p < place.travel.size(); ++p) {
+      for (std::size_t p = 0; p < place.communicated.size(); ++p) {
         const bool converted = laid.buffers.weights(gather.unit_of(c))[p].converted();
         const auto add = [&](const tensor::Tensor& t) {
           EXPECT_GE(t.data, copy_end) << "tensors of a copy do not overlap";
           copy_end = t.data + t.bytes();
           if (begin == nullptr) begin = t.data;
         };
-        place.travel[p].for_each_tensor(add);
+        place.communicated[p].for_each_tensor(add);
         if (converted) place.read[p].for_each_tensor(add);
       }
       end = std::max(end, copy_end);

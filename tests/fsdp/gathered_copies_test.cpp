@@ -220,7 +220,7 @@ TEST(GatheredCopies, StampsOfShardsUsedInPlace) {
   fsdp::GatherHooks hooks;
   hooks.before = [](int, std::span<const fsdp::GatherHooks::Own> own) {
     for (const auto& item : own)
-      std::fill_n(item.travel.forward.data.data, item.travel.forward.data.bytes(), std::byte{0});
+      std::fill_n(item.communicated.forward.data.data, item.communicated.forward.data.bytes(), std::byte{0});
   };
   fsdp::WeightStore store(units.executor, units.buffers, units.mesh, hooks);
   const std::vector<Visit> order{{1, Pass::forward}, {1, Pass::backward}};

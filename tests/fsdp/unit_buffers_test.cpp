@@ -173,7 +173,7 @@ TEST(UnitBuffers, LayersMayHaveDifferentGranularities) {
   const UnitBuffers buffers(units, options, arenas);
   EXPECT_EQ(buffers.gradients().place(1, 1).whole[1].shape, (tensor::Shape{16, 6}));
   EXPECT_EQ(buffers.gradients().place(1, 2).whole[1].shape, (tensor::Shape{32, 6}));
-  EXPECT_EQ(buffers.gather().place(1, 2).travel[1].forward.data.shape, (tensor::Shape{32, 6}));
+  EXPECT_EQ(buffers.gather().place(1, 2).communicated[1].forward.data.shape, (tensor::Shape{32, 6}));
   const auto two_buffers = 2 * (block(32 * 6, 4) - block(16 * 6, 4));
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water() - equal[MemoryKind::gathered].high_water(), two_buffers);
   EXPECT_EQ(arenas[MemoryKind::gradients].high_water() - equal[MemoryKind::gradients].high_water(),
@@ -217,7 +217,7 @@ TEST(UnitBuffers, ShapesOfShards) {
   EXPECT_EQ(buffers.weights(1)[1].master.shape, (tensor::Shape{4, 6}));
   EXPECT_EQ(buffers.weights(1)[2].master.shape, (tensor::Shape{1, 9}));
   const auto& place = buffers.gather().place(0, 1);
-  EXPECT_EQ(place.travel[1].forward.data.shape, (tensor::Shape{16, 6}));
+  EXPECT_EQ(place.communicated[1].forward.data.shape, (tensor::Shape{16, 6}));
   EXPECT_EQ(place.read[1].forward.data.shape, (tensor::Shape{13, 6}));
   EXPECT_EQ(place.read[0].forward.data.shape, (tensor::Shape{7}));
   EXPECT_EQ(place.read[1].forward.data.dtype, DType::bf16);
@@ -226,7 +226,7 @@ TEST(UnitBuffers, ShapesOfShards) {
   EXPECT_GE(buffers.gather().own_slot(kRoot), buffers.gather().rotating_slots());
 }
 
-TEST(UnitBuffers, EveryCopyThatTravelsHasAStoredShard) {
+TEST(UnitBuffers, EveryCommunicatedCopyHasAStoredShard) {
   auto arenas = tensor::ArenaSet::measure();
   const UnitBuffers buffers(tests::format_units(true),
                             {tests::first_of(4), 1, true, false, DType::bf16, DType::bf16, DType::fp32}, arenas);

@@ -94,7 +94,7 @@ WeightForms make(const ParameterShape& parameter, const Options& options) {
 
 TEST(WeightForms, PlainRowsByDefault) {
   const auto mixed = make(parameter(), options_of(4, DType::bf16, DType::fp32));
-  EXPECT_EQ(mixed.travel, kFp32);
+  EXPECT_EQ(mixed.communicated, kFp32);
   EXPECT_EQ(mixed.read, kBf16);
   EXPECT_EQ(mixed.source, Source::hook);
   EXPECT_TRUE(mixed.converted());
@@ -108,7 +108,7 @@ TEST(WeightForms, OneShardIsUsedInPlaceIfPossible) {
   EXPECT_EQ(master.source, Source::in_place);
   EXPECT_FALSE(master.gathers());
   const auto cast = make(parameter(), options_of(1, DType::bf16, DType::fp32));
-  EXPECT_EQ(cast.travel, kBf16);
+  EXPECT_EQ(cast.communicated, kBf16);
   EXPECT_EQ(cast.source, Source::hook);
   EXPECT_FALSE(cast.converted());
   EXPECT_TRUE(cast.gathers());
@@ -122,15 +122,15 @@ TEST(WeightForms, OneShardIsUsedInPlaceIfPossible) {
 TEST(WeightForms, CastBeforeOrAfterTheGather) {
   const auto options = options_of(2, DType::bf16, DType::bf16);
   const auto before = make(parameter(kTwo, Cast::before_gather), options);
-  EXPECT_EQ(before.travel, kTwo);
+  EXPECT_EQ(before.communicated, kTwo);
   EXPECT_EQ(before.read, kTwo);
   EXPECT_EQ(before.source, Source::hook);
   EXPECT_TRUE(before.stored.empty());
   const auto after = make(parameter(kTwo, Cast::after_gather), options);
-  EXPECT_EQ(after.travel, kBf16);
+  EXPECT_EQ(after.communicated, kBf16);
   EXPECT_EQ(after.read, kTwo);
   EXPECT_TRUE(after.converted());
-  // On one shard the master is cast at once, unless it is what would travel.
+  // On one shard the master is cast at once, unless it is what would be communicated.
   EXPECT_EQ(make(parameter(kTwo, Cast::after_gather), options_of(1, DType::bf16, DType::fp32)).source,
             Source::in_place);
   EXPECT_EQ(make(parameter(kTwo, Cast::after_gather), options_of(1, DType::bf16, DType::bf16)).source, Source::hook);

@@ -75,11 +75,13 @@ void expect_weights(const Units& units, std::span<const fsdp::GatheredWeight> we
 fsdp::GatherHooks hooks_of(const Units& units) {
   fsdp::GatherHooks hooks;
   hooks.before = [&units](int unit, std::span<const fsdp::GatherHooks::Own> own) {
-    for (const auto& [p, travel] : own)
-      kernels::cast(units.exec, travel.forward.data, units.buffers.weights(unit)[static_cast<std::size_t>(p)].master);
+    for (const auto& [p, communicated] : own)
+      kernels::cast(units.exec, communicated.forward.data,
+                    units.buffers.weights(unit)[static_cast<std::size_t>(p)].master);
   };
   hooks.after = [&units](int, std::span<const fsdp::GatherHooks::Arrived> arrived) {
-    for (const auto& [p, travel, read] : arrived) kernels::cast(units.exec, read.forward.data, travel.forward.data);
+    for (const auto& [p, communicated, read] : arrived)
+      kernels::cast(units.exec, read.forward.data, communicated.forward.data);
   };
   return hooks;
 }
@@ -166,10 +168,10 @@ TEST(WeightStore, PaddingIsGatheredAsZeros) {
   store.begin_step(std::vector{fsdp::Visit{1, Pass::forward}});
   store.acquire(1, Pass::forward);
   const auto& place = units.buffers.gather().place(store.schedule().slot_of(1), 1);
-  for (std::size_t p = 0; p < place.travel.size(); ++p) {
+  for (std::size_t p = 0; p < place.communicated.size(); ++p) {
     const auto& layout = units.buffers.weights(1)[p].layout;
-    const Tensor& travel = place.travel[p].forward.data;
-    const auto padding = values(travel.slice(layout.rows, layout.padded_rows() - layout.rows));
+    const Tensor& communicated = place.communicated[p].forward.data;
+    const auto padding = values(communicated.slice(layout.rows, layout.padded_rows() - layout.rows));
     EXPECT_TRUE(tests::same_bits(padding, std::vector<float>(padding.size(), 0.0f)));
   }
   store.release(1);

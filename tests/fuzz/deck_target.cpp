@@ -102,16 +102,16 @@ std::string value_for(const deck::Field& field, Random& random) {
       "1 2",      "&x 1", "*x",      "!t 1",      "|",  ">",    "'",   "\"",     "1e3",   "0x1",
       "\xc3\xa9", "\xff", "'\t'",    ".true.",    "-0", "+1",   "1.",  "a: b",   "a#b"};
   if (random.one_in(12)) return random.of(odd);
-  if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.slot)) {
+  if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.access)) {
     const std::string name(choice->names[random.below(choice->names.size())]);
     return kYaml && random.one_in(2) ? name : "'" + name + "'";
   }
-  if (std::holds_alternative<deck::Access<bool>>(field.slot)) return random.one_in(2) ? "true" : ".F.";
-  if (std::holds_alternative<deck::Access<std::string>>(field.slot)) {
+  if (std::holds_alternative<deck::Access<bool>>(field.access)) return random.one_in(2) ? "true" : ".F.";
+  if (std::holds_alternative<deck::Access<std::string>>(field.access)) {
     static const std::vector<std::string> names = {"out", "inputs/text", "tests/gold/llama_tiny.h5:/tokens", "a b", ""};
     return "'" + random.of(names) + "'";
   }
-  if (std::holds_alternative<deck::Access<double>>(field.slot)) {
+  if (std::holds_alternative<deck::Access<double>>(field.access)) {
     return fmt::format("{}{}{}", random.below(10), random.one_in(2) ? ".5" : "", random.one_in(2) ? "e-3" : "");
   }
   return std::to_string(random.one_in(3) ? 1 + random.below(4) : std::size_t{1} << random.below(10));
@@ -221,7 +221,7 @@ std::vector<std::string> dictionary() {
     for (const deck::Field& field : group.fields) {
       names.emplace(field.key);
       words.push_back(kYaml ? fmt::format("\n  {}: ", field.key) : fmt::format(" {} = ", field.key));
-      if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.slot)) {
+      if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.access)) {
         names.insert(choice->names.begin(), choice->names.end());
       }
     }

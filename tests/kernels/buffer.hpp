@@ -16,7 +16,7 @@
 #include "kernels/quantize.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
-#include "tensor/summands.hpp"
+#include "tensor/partial_sums.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::tests {
@@ -70,12 +70,12 @@ class Buffer {
   static Buffer bytes(std::size_t n) { return {{static_cast<std::int64_t>(n)}, DType::u8, 0xff}; }
 
   Tensor tensor() const { return {memory_.get(), shape_, dtype_}; }
-  operator Tensor() const { return tensor(); }              // NOLINT: passed to kernels as it is
-  operator tensor::Operand() const { return tensor(); }     // NOLINT: passed to matrix products as it is
-  operator tensor::Summands() const { return tensor(); }    // NOLINT: passed as a sum of one summand
-  operator tensor::PendingSum() const { return tensor(); }  // NOLINT: passed as a sum of one summand
-  operator kernels::Outputs() const { return tensor(); }    // NOLINT: passed as an output as it is
-  operator kernels::Workspace() const { return tensor(); }  // NOLINT: passed as a workspace as it is
+  operator Tensor() const { return tensor(); }                 // NOLINT: passed to kernels as it is
+  operator tensor::Operand() const { return tensor(); }        // NOLINT: passed to matrix products as it is
+  operator tensor::PartialSums() const { return tensor(); }    // NOLINT: passed as a sum of one partial sum
+  operator tensor::SumOfPartials() const { return tensor(); }  // NOLINT: passed as a sum of one partial sum
+  operator kernels::Outputs() const { return tensor(); }       // NOLINT: passed as an output as it is
+  operator kernels::Workspace() const { return tensor(); }     // NOLINT: passed as a workspace as it is
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
 

@@ -58,8 +58,8 @@ class Quantized {
   Buffer data_, scale_inv_;
 };
 
-/// Scalings that belong together: of activations and gradients by rows and by columns, and of weights by rows and by
-/// columns.
+/// Scalings that belong together: of activations and gradients rowwise and columnwise, and of weights rowwise and
+/// columnwise.
 struct Family {
   const char* name;
   std::int64_t width;

@@ -147,9 +147,9 @@ std::vector<Operator> operators(DType dtype) {
       {"residual_add", [=](const Exec& e) { kernels::residual_add(e, *y, *x, *y, *w); }},
       {"make_sum",
        [=](const Exec& e) {
-         tensor::Summands summands(*x);
-         summands.add(*y);
-         kernels::make_sum(e, {summands, *y});
+         tensor::PartialSums partial_sums(*x);
+         partial_sums.add(*y);
+         kernels::make_sum(e, {partial_sums, *y});
        }},
       {"bias_gradient", [=](const Exec& e) { kernels::bias_gradient(e, *grad, *x, *work); }},
       {"cast", [=](const Exec& e) { kernels::cast(e, *dtable, *head); }},

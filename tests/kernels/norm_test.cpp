@@ -188,14 +188,14 @@ TEST_P(Layernorm, BackwardEqualsDoublePrecision) {
 /// `count` tensors of normal numbers, and their sum as kernels add them.
 struct Parts {
   std::vector<Buffer> parts;
-  tensor::Summands summands;
+  tensor::PartialSums partial_sums;
   Buffer sum;
 
   Parts(const Shape& shape, DType dtype, int count) : sum(shape, dtype) {
     std::vector<float> sums(static_cast<std::size_t>(shape.count()));
     for (int k = 0; k < count; ++k) {
       parts.push_back(Buffer::normal(shape, dtype, 20 + static_cast<std::uint64_t>(k)));
-      summands.add(parts.back());
+      partial_sums.add(parts.back());
       const Doubles values = parts.back().get();
       for (std::size_t i = 0; i < sums.size(); ++i)
         sums[i] = k == 0 ? static_cast<float>(values[i]) : sums[i] + static_cast<float>(values[i]);
@@ -204,16 +204,16 @@ struct Parts {
   }
 };
 
-/// Calls backward(shape, dy, dx) with dy in summands, and with dy as their sum, and expects the same gradients. A
+/// Calls backward(shape, dy, dx) with dy in partial sums, and with dy as their sum, and expects the same gradients. A
 /// device reads rows of whole packs in another kernel than others.
 template <class Backward>
-void expect_summands_as_their_sum(DType dtype, const Backward& backward) {
+void expect_partial_sums_as_their_sum(DType dtype, const Backward& backward) {
   for (const Shape& shape : {Shape{300, 256}, Shape{17, 33}, Shape{64, 4096}}) {
-    for (int count = 1; count <= tensor::Summands::kMost; ++count) {
-      SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " summands");
+    for (int count = 1; count <= tensor::PartialSums::kMost; ++count) {
+      SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " partial sums");
       const Parts dy(shape, dtype, count);
       const Buffer dx(shape, dtype), dx_of_sum(shape, dtype);
-      const Doubles gradients = backward(shape, dy.summands, dx), of_sum = backward(shape, dy.sum, dx_of_sum);
+      const Doubles gradients = backward(shape, dy.partial_sums, dx), of_sum = backward(shape, dy.sum, dx_of_sum);
       if (tensor::kDevice) {
         EXPECT_TRUE(same_bits(gradients, of_sum));
         EXPECT_TRUE(same_bits(dx.get(), dx_of_sum.get()));
@@ -225,9 +225,9 @@ void expect_summands_as_their_sum(DType dtype, const Backward& backward) {
   }
 }
 
-TEST_P(Rmsnorm, BackwardOfSummandsIsThatOfTheirSum) {
+TEST_P(Rmsnorm, BackwardOfPartialSumsIsThatOfTheirSum) {
   for (const bool adds : {false, true}) {
-    expect_summands_as_their_sum(dtype_, [&](const Shape& shape, const tensor::Summands& dy, const Buffer& dx) {
+    expect_partial_sums_as_their_sum(dtype_, [&](const Shape& shape, const tensor::PartialSums& dy, const Buffer& dx) {
       const auto x = Buffer::normal(shape, dtype_, 3), w = Buffer::normal({shape[1]}, dtype_, 4);
       const auto residual = Buffer::normal(shape, dtype_, 6);
       const auto rstd = Buffer::normal({shape[0]}, DType::fp32, 7);
@@ -239,9 +239,9 @@ TEST_P(Rmsnorm, BackwardOfSummandsIsThatOfTheirSum) {
   }
 }
 
-TEST_P(Layernorm, BackwardOfSummandsIsThatOfTheirSum) {
+TEST_P(Layernorm, BackwardOfPartialSumsIsThatOfTheirSum) {
   for (const bool adds : {false, true}) {
-    expect_summands_as_their_sum(dtype_, [&](const Shape& shape, const tensor::Summands& dy, const Buffer& dx) {
+    expect_partial_sums_as_their_sum(dtype_, [&](const Shape& shape, const tensor::PartialSums& dy, const Buffer& dx) {
       const auto x = Buffer::normal(shape, dtype_, 3), w = Buffer::normal({shape[1]}, dtype_, 4);
       const auto residual = Buffer::normal(shape, dtype_, 6);
       const auto mean = Buffer::normal({shape[0]}, DType::fp32, 7), rstd = Buffer::normal({shape[0]}, DType::fp32, 8);
@@ -256,22 +256,22 @@ TEST_P(Layernorm, BackwardOfSummandsIsThatOfTheirSum) {
   }
 }
 
-/// Expects the same results of forward(shape, x), and the sum, if x is pending, its sum in memory of its own or of a
-/// summand, and if it is made. A device takes some shapes with one kernel that also makes the sum.
+/// Expects the same results of forward(shape, x), and the sum, if x is partial sums, its sum in memory of its own or of
+/// a partial sum, and if it is made. A device takes some shapes with one kernel that also makes the sum.
 template <class Forward>
 void expect_forward_makes_its_input(DType dtype, const Forward& forward) {
   for (const Shape& shape : {Shape{3, 65}, Shape{64, 512}, Shape{96, 4096}, Shape{32, 8192}}) {
     const std::vector<int> counts = tensor::kDevice ? std::vector{5, 2, 3, 4, 5} : std::vector{5};
     for (const int count : counts) {
-      SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " summands");
+      SCOPED_TRACE(testing::Message() << to_string(shape) << ", " << count << " partial sums");
       const Doubles made = forward(shape, Parts(shape, dtype, count).sum);
       for (const int in : {-1, 0, count - 1}) {
         const Parts x(shape, dtype, count);
         const Buffer own(shape, dtype);
-        const Tensor sum = in < 0 ? own.tensor() : x.summands[in];
-        const Doubles pending = forward(shape, tensor::PendingSum(x.summands, sum));
+        const Tensor sum = in < 0 ? own.tensor() : x.partial_sums[in];
+        const Doubles from_partial_sums = forward(shape, tensor::SumOfPartials(x.partial_sums, sum));
         EXPECT_TRUE(same_bits(in < 0 ? own.get() : x.parts[static_cast<std::size_t>(in)].get(), x.sum.get()));
-        EXPECT_TRUE(same_bits(pending, made));
+        EXPECT_TRUE(same_bits(from_partial_sums, made));
       }
     }
   }
@@ -281,11 +281,11 @@ TEST_P(Rmsnorm, ForwardMakesItsInput) {
   for (const bool casts : {false, true}) {
     for (const bool transposes : {false, true}) {
       if (transposes && !casts) continue;
-      expect_forward_makes_its_input(dtype_, [&](const Shape& shape, const tensor::PendingSum& x) {
+      expect_forward_makes_its_input(dtype_, [&](const Shape& shape, const tensor::SumOfPartials& x) {
         const auto w = Buffer::normal({shape[1]}, dtype_, 2);
         const Buffer plain(shape, dtype_), rstd({shape[0]}, DType::fp32);
         const Buffer scale({1}, DType::fp32, 200.0), scale_inv({1}, DType::fp32), amax({1}, DType::i32);
-        const Buffer codes(shape, DType::e4m3), by_columns({shape[1], shape[0]}, DType::e4m3);
+        const Buffer codes(shape, DType::e4m3), columnwise({shape[1], shape[0]}, DType::e4m3);
         const Buffer counts = Buffer::bytes(sizeof(kernels::CastCounts));  // many elements saturate
         kernels::Outputs y = plain.tensor();
         if (casts) {
@@ -294,11 +294,11 @@ TEST_P(Rmsnorm, ForwardMakesItsInput) {
           y.scale = scale;
           y.amax = amax;
           y.counts = reinterpret_cast<kernels::CastCounts*>(counts.tensor().data);
-          if (transposes) y.transposed = by_columns;
+          if (transposes) y.transposed = columnwise;
         }
         kernels::rmsnorm_forward(exec_, y, rstd, x, w, static_cast<float>(kEps));
         Doubles results;
-        for (const Buffer* more : {&plain, &rstd, &codes, &by_columns, &amax, &counts}) {
+        for (const Buffer* more : {&plain, &rstd, &codes, &columnwise, &amax, &counts}) {
           const Doubles values = more->get();
           results.insert(results.end(), values.begin(), values.end());
         }
@@ -309,7 +309,7 @@ TEST_P(Rmsnorm, ForwardMakesItsInput) {
 }
 
 TEST_P(Layernorm, ForwardMakesItsInput) {
-  expect_forward_makes_its_input(dtype_, [&](const Shape& shape, const tensor::PendingSum& x) {
+  expect_forward_makes_its_input(dtype_, [&](const Shape& shape, const tensor::SumOfPartials& x) {
     const auto w = Buffer::normal({shape[1]}, dtype_, 2), b = Buffer::normal({shape[1]}, dtype_, 3);
     const Buffer plain(shape, dtype_), mean({shape[0]}, DType::fp32), rstd({shape[0]}, DType::fp32);
     kernels::layernorm_forward(exec_, plain, mean, rstd, x, w, b, static_cast<float>(kEps));
@@ -322,15 +322,15 @@ TEST_P(Layernorm, ForwardMakesItsInput) {
   });
 }
 
-TEST(NormSummands, OfAnotherShapeOrNoneAreErrors) {
+TEST(NormPartialSums, OfAnotherShapeOrNoneAreErrors) {
   const auto a = Buffer::normal({4, 8}, DType::fp32, 1), b = Buffer::normal({8, 4}, DType::fp32, 2);
-  tensor::Summands dy(a);
+  tensor::PartialSums dy(a);
   EXPECT_THROW(dy.add(b), base::Error);
-  for (int k = 1; k < tensor::Summands::kMost; ++k) dy.add(a);
+  for (int k = 1; k < tensor::PartialSums::kMost; ++k) dy.add(a);
   EXPECT_THROW(dy.add(a), base::Error);
   const Buffer dx({4, 8}, DType::fp32), dw({8}, DType::fp32), rstd({4}, DType::fp32);
   const auto work = Buffer::bytes(kernels::norm_workspace_bytes(4, 8));
-  EXPECT_THROW(kernels::rmsnorm_backward(tensor::Exec(), dx, dw, tensor::Summands(), a, rstd, dw, Tensor{}, work),
+  EXPECT_THROW(kernels::rmsnorm_backward(tensor::Exec(), dx, dw, tensor::PartialSums(), a, rstd, dw, Tensor{}, work),
                base::Error);
 }
 

@@ -96,8 +96,8 @@ testing::AssertionResult is_cast_of(const Cast& seen, const Matrix& x, const Mat
 }  // namespace
 
 Fp8Module::Seen Fp8Module::see(const fp8::Operands& copies) {
-  Seen seen{see_one(copies.by_rows), {}};
-  seen.by_columns = copies.one() ? seen.by_rows : see_one(copies.by_columns);
+  Seen seen{see_one(copies.rowwise), {}};
+  seen.columnwise = copies.one() ? seen.rowwise : see_one(copies.columnwise);
   return seen;
 }
 
@@ -116,13 +116,13 @@ reference::Casting Fp8Module::exactly(const Site& s, Matrix source) const {
     const Matrix& from = source.values.empty() ? x : source;
     EXPECT_TRUE(close(from, x)) << name_of(s.linear, s.role) << " before its cast";
     expect_amax(s, from);
-    const auto values = [&](bool by_columns) {
+    const auto values = [&](bool columnwise) {
       const Share mine = share(s);
-      if (mine.of_tokens()) return reference::cast(from, rule(s, by_columns)).values();
-      return whole_of(mine, cast_of(s, from, by_columns).values());
+      if (mine.of_tokens()) return reference::cast(from, rule(s, columnwise)).values();
+      return whole_of(mine, cast_of(s, from, columnwise).values());
     };
     Operands copies{values(false), {}};
-    copies.by_columns = recipe.two_copies(s.role) ? values(true) : copies.by_rows;
+    copies.columnwise = recipe.two_copies(s.role) ? values(true) : copies.rowwise;
     return copies;
   };
 }
@@ -131,8 +131,8 @@ reference::Casting Fp8Module::as_seen(const Site& s, Seen seen) const {
   return [this, s, seen](const Matrix& x) {
     expect_amax(s, x);
     Operands copies;
-    copies.by_rows = checked(s, seen.by_rows, x, false);
-    copies.by_columns = recipe.two_copies(s.role) ? checked(s, seen.by_columns, x, true) : copies.by_rows;
+    copies.rowwise = checked(s, seen.rowwise, x, false);
+    copies.columnwise = recipe.two_copies(s.role) ? checked(s, seen.columnwise, x, true) : copies.rowwise;
     return copies;
   };
 }
@@ -148,14 +148,14 @@ Fp8Module::Amax Fp8Module::shared_amax(const Share& share, const Matrix& whole, 
   return amax;
 }
 
-Matrix Fp8Module::checked(const Site& s, const Cast& seen, const Matrix& x, bool by_columns) const {
+Matrix Fp8Module::checked(const Site& s, const Cast& seen, const Matrix& x, bool columnwise) const {
   const Share mine = share(s);
   // Differences of nearly equal numbers, as in attention's gradient, have the rounding errors of these numbers.
   Matrix allowed = rounding(x);
   for (double& v : allowed.values) v *= 4;
   const Amax amax = shared_amax(mine, x, allowed);
-  EXPECT_TRUE(is_cast_of(seen, part(mine, x), part(mine, allowed), rule(s, by_columns), amax.least, amax.most))
-      << "cast of " << name_of(s.linear, s.role) << (by_columns ? " by columns" : " by rows");
+  EXPECT_TRUE(is_cast_of(seen, part(mine, x), part(mine, allowed), rule(s, columnwise), amax.least, amax.most))
+      << "cast of " << name_of(s.linear, s.role) << (columnwise ? " columnwise" : " rowwise");
   return whole_of(mine, seen.values());
 }
 

@@ -39,7 +39,7 @@ void expect_unfused(Fp8Module& m, const fp8::Site& site, const tensor::Operand& 
   const Tensor amax = m.arena().allocate({1}, DType::i32);
   std::memset(amax.data, 0, amax.bytes());
   kernels::amax(m.context.executor.exec(), amax, plain, options);
-  const tensor::Operand want = m.copies(site.role, plain.rows(), plain.cols()).by_rows;
+  const tensor::Operand want = m.copies(site.role, plain.rows(), plain.cols()).rowwise;
   kernels::quantize(m.context.executor.exec(), want, {}, plain, m.state().scale(site), options);
   expect_same_bytes(got.data, want.data, what);
   expect_same_bytes(got.scale_inv, want.scale_inv, "scale of " + what);
@@ -72,12 +72,12 @@ void run_fused(const Fp8Setting& setting) {
   const Tensor x = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const Tensor dx = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 2));
   EXPECT_TRUE(mlp.forward(m.context, m.output(x.rows(), x.cols()), saved, x, layer.weights.mlp, scratch).made());
-  expect_unfused(m, kFc1, saved.fc1.input.copies.by_rows, normed(m, x, layer.weights.mlp.fc1.norm));
+  expect_unfused(m, kFc1, saved.fc1.input.copies.rowwise, normed(m, x, layer.weights.mlp.fc1.norm));
   const Tensor inside = copy_of(m, saved.preactivation);
   const Tensor active = m.output(m.dims.tokens(), m.dims.ffn);
   llama ? kernels::swiglu_forward(m.context.executor.exec(), active, inside)
         : kernels::gelu_forward(m.context.executor.exec(), active, inside);
-  expect_unfused(m, kFc2, saved.fc2.copies.by_rows, active);
+  expect_unfused(m, kFc2, saved.fc2.copies.rowwise, active);
 
   auto fc2 = mlp.begin_backward(m.context, dx, saved, scratch);
   EXPECT_FALSE(mlp.backward(m.context, std::move(fc2), dx, layer.gradients.mlp, x, saved, layer.weights.mlp, scratch));
@@ -85,14 +85,14 @@ void run_fused(const Fp8Setting& setting) {
   llama ? kernels::swiglu_backward(m.context.executor.exec(), gradient, scratch.dactivation, inside)
         : kernels::gelu_backward(m.context.executor.exec(), gradient, scratch.dactivation, inside);
   const auto cast = scratch.fc1.gradient.view(m.recipe, Role::output_gradient, inside.rows(), inside.cols(), false);
-  expect_unfused(m, kFc1.with(Role::output_gradient), cast.by_rows, gradient);
+  expect_unfused(m, kFc1.with(Role::output_gradient), cast.rowwise, gradient);
   if (llama)
     expect_same_bytes(saved.preactivation, inside, "what fc1 made, which nobody needs to overwrite");
   else
     expect_same_bytes(saved.preactivation, gradient, "the plain gradient, of which the bias' is made");
 }
 
-/// Norm and QKV: the product reads the cast by rows of all ranks' normed tokens.
+/// Norm and QKV: the product reads the rowwise cast of all ranks' normed tokens.
 void run_gather(const Fp8Setting& setting) {
   Fp8Module m(setting);
   if (setting.later) tests::step_before(m, {true, false});
@@ -104,13 +104,13 @@ void run_gather(const Fp8Setting& setting) {
   const Tensor x = m.put_tokens(m.random(m.dims.tokens(), m.dims.hidden, 1));
   module.forward(m.context, layer.saved.attention.rotated, saved, x, layer.weights.attention.qkv, scratch);
 
-  tensor::Operand read = saved.input.copies.by_rows;
+  tensor::Operand read = saved.input.copies.rowwise;
   if (m.group.size() > 1) {
     read = scratch.gathered_cast.view(m.dims.tokens(), m.dims.hidden, read.data.dtype, read.scaling);
     if (m.recipe.per_tensor())
-      read.scale_inv = saved.input.copies.by_rows.scale_inv;  // one scale for the group: not gathered
+      read.scale_inv = saved.input.copies.rowwise.scale_inv;  // one scale for the group: not gathered
   }
-  const auto got = Fp8Module::see({read, read}).by_rows;
+  const auto got = Fp8Module::see({read, read}).rowwise;
   const auto want =
       tests::reference::cast(m.whole_tokens(normed(m, x, layer.weights.attention.qkv.norm)), m.rule(site, false));
   EXPECT_TRUE(tests::same_bits(got.codes.values, want.codes.values));

@@ -33,7 +33,7 @@ Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
 
 void Fp8Layer::keep_all_inputs(Fp8Module& m) {
   const auto own = [&](fp8::Operands& copies) {
-    copies = m.copies(Role::input, copies.by_rows.rows(), copies.by_rows.cols());
+    copies = m.copies(Role::input, copies.rowwise.rows(), copies.rowwise.cols());
   };
   own(saved.attention.qkv.input.copies);
   own(saved.attention.proj.copies);

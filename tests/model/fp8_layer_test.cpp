@@ -44,15 +44,15 @@ void poison(const tensor::Operand& cast) {
   if (cast.scaling != tensor::Scaling::tensor) poison(cast.scale_inv);  // both copies have the scale of a matrix
 }
 void poison(const model::LinearInput& input) {
-  poison(input.copies.by_rows);
-  poison(input.copies.by_columns);
+  poison(input.copies.rowwise);
+  poison(input.copies.columnwise);
 }
 void poison_shared(const Fp8Layer& layer, Recompute recompute) {
   const auto& [attention, middle, mlp] = layer.saved;
   poison(attention.qkv.input.plain);
   poison(mlp.fc2.plain);
   if (recompute == Recompute::selective) poison(mlp.fc2);
-  if (recompute == Recompute::none && !mlp.fc2.copies.one()) poison(mlp.fc2.copies.by_rows);
+  if (recompute == Recompute::none && !mlp.fc2.copies.one()) poison(mlp.fc2.copies.rowwise);
   if (recompute != Recompute::full) return;
   for (const Tensor& t : {attention.rotated, attention.lse, attention.proj.plain, middle, mlp.preactivation}) poison(t);
   for (const auto& norm : {attention.qkv, mlp.fc1}) {

@@ -76,10 +76,10 @@ struct Operand {
 /// Expects that this rank's share of the cast is its share of the whole matrix's cast if ranks share the scale.
 void expect_cast_of_whole(const Fp8Module& m, const fp8::Site& site, const fp8::Operands& copies, const Matrix& whole) {
   const auto seen = Fp8Module::see(copies);
-  for (const bool by_columns : {false, true}) {
-    const auto& got = by_columns ? seen.by_columns : seen.by_rows;
-    const auto want = m.cast_of(site, whole, by_columns);
-    const std::string what = name_of(site.linear, site.role) + (by_columns ? " by columns" : " by rows");
+  for (const bool columnwise : {false, true}) {
+    const auto& got = columnwise ? seen.columnwise : seen.rowwise;
+    const auto want = m.cast_of(site, whole, columnwise);
+    const std::string what = name_of(site.linear, site.role) + (columnwise ? " columnwise" : " rowwise");
     EXPECT_TRUE(tests::same_bits(got.codes.values, want.codes.values)) << what;
     EXPECT_TRUE(tests::same_bits(got.inverse.values, want.inverse.values)) << "scales of " << what;
   }
@@ -164,12 +164,12 @@ void expect_faults_are_seen(const Fp8Module& m, const Given& g, Linear linear, c
     differs(name_of(linear, role) + " not cast", with([](const Matrix& x) { return Operands{x, x}; }));
     differs(name_of(linear, role) + " with another scale", with(badly_scaled(m, site.with(role))));
     if (m.recipe.two_copies(role)) {
-      differs(name_of(linear, role) + " by rows for columns", with([&casting](const Matrix& x) {
-                const Matrix rows = casting(x).by_rows;
+      differs(name_of(linear, role) + " rowwise for columnwise", with([&casting](const Matrix& x) {
+                const Matrix rows = casting(x).rowwise;
                 return Operands{rows, rows};
               }));
-      differs(name_of(linear, role) + " by columns for rows", with([&casting](const Matrix& x) {
-                const Matrix columns = casting(x).by_columns;
+      differs(name_of(linear, role) + " columnwise for rowwise", with([&casting](const Matrix& x) {
+                const Matrix columns = casting(x).columnwise;
                 return Operands{columns, columns};
               }));
     }

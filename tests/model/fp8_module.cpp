@@ -105,7 +105,7 @@ model::LinearScratch Fp8Module::linear_scratch() {
   model::LinearScratch scratch;
   scratch.gathered = output(dims.tokens(), most);
   scratch.partial = output(dims.tokens(), most);
-  scratch.gathered_cast = fp8::CastBuffer(arena(), dims.tokens() * most, recipe.by_rows(Role::input));
+  scratch.gathered_cast = fp8::CastBuffer(arena(), dims.tokens() * most, recipe.rowwise(Role::input));
   scratch.gradient = model::CastScratch::allocate(recipe, Role::output_gradient, dims.tokens() * most, arena());
   return scratch;
 }
@@ -124,18 +124,18 @@ Fp8Module::Share Fp8Module::share(const Site& s) const {
 namespace {
 
 /// The scaling that a recipe has for a matrix of this role. Written here a second time, apart from fp8::Recipe.
-Scaling scaling_of(deck::Recipe kind, Role role, bool by_columns) {
-  if (kind == deck::Recipe::mxfp8) return by_columns ? Scaling::column_32 : Scaling::row_32;
+Scaling scaling_of(deck::Recipe kind, Role role, bool columnwise) {
+  if (kind == deck::Recipe::mxfp8) return columnwise ? Scaling::column_32 : Scaling::row_32;
   if (kind != deck::Recipe::block) return Scaling::tensor;
   if (role == Role::weight) return Scaling::tile_128;
-  return by_columns ? Scaling::column_128 : Scaling::row_128;
+  return columnwise ? Scaling::column_128 : Scaling::row_128;
 }
 
 }  // namespace
 
-CastRule Fp8Module::rule(const Site& s, bool by_columns) const {
+CastRule Fp8Module::rule(const Site& s, bool columnwise) const {
   const bool blocks = setting.kind == deck::Recipe::block || setting.kind == deck::Recipe::mxfp8;
-  CastRule rule{scaling_of(setting.kind, s.role, by_columns),
+  CastRule rule{scaling_of(setting.kind, s.role, columnwise),
                 s.role == Role::output_gradient && !blocks ? DType::e5m2 : DType::e4m3,
                 blocks && !setting.any_scales,
                 {}};
@@ -143,15 +143,15 @@ CastRule Fp8Module::rule(const Site& s, bool by_columns) const {
   return rule;
 }
 
-Cast Fp8Module::cast_of(const Site& s, const Matrix& whole, bool by_columns) const {
+Cast Fp8Module::cast_of(const Site& s, const Matrix& whole, bool columnwise) const {
   const Share mine = share(s);
-  if (!mine.of_tokens()) return reference::cast(part(mine, whole), rule(s, by_columns));
-  const Cast cast = reference::cast(whole, rule(s, by_columns));  // matrices that are gathered share their scale
+  if (!mine.of_tokens()) return reference::cast(part(mine, whole), rule(s, columnwise));
+  const Cast cast = reference::cast(whole, rule(s, columnwise));  // matrices that are gathered share their scale
   return {part(mine, cast.codes), part(mine, cast.inverse)};
 }
 
-Cast Fp8Module::weight_cast(Linear linear, const Matrix& whole, bool by_columns) const {
-  CastRule how = rule(site(linear, Role::weight), by_columns);
+Cast Fp8Module::weight_cast(Linear linear, const Matrix& whole, bool columnwise) const {
+  CastRule how = rule(site(linear, Role::weight), columnwise);
   if (setting.known_scales()) {  // the scale of an earlier, larger weight
     double amax = 0;
     for (const double v : whole.values) amax = std::max(amax, std::abs(v));
@@ -181,10 +181,10 @@ Operand Fp8Module::put_cast(const Cast& cast, DType dtype, Scaling scaling) {
 model::Weight Fp8Module::fp8_weight(Linear linear) {
   const int p = weight_of(linear);
   const Matrix& whole = whole_weights(kLayer)[static_cast<std::size_t>(p)];
-  const auto copy = [&](bool by_columns) {
-    const Cast cast = weight_cast(linear, whole, by_columns);
+  const auto copy = [&](bool columnwise) {
+    const Cast cast = weight_cast(linear, whole, columnwise);
     return put_cast({part_of(kLayer, p, cast.codes), part_of(kLayer, p, cast.inverse)}, recipe.dtype(Role::weight),
-                    by_columns ? recipe.by_columns(Role::weight) : recipe.by_rows(Role::weight));
+                    columnwise ? recipe.columnwise(Role::weight) : recipe.rowwise(Role::weight));
   };
   const Operand rows = copy(false);
   return {rows, recipe.two_copies(Role::weight) ? copy(true) : rows, {}};

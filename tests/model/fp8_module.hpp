@@ -63,18 +63,18 @@ class Fp8Module : public Module {
   Share share(const fp8::Site& site) const;
 
   /// How a matrix is cast for products that sum along rows or along columns.
-  reference::CastRule rule(const fp8::Site& site, bool by_columns) const;
+  reference::CastRule rule(const fp8::Site& site, bool columnwise) const;
   /// This rank's share of a whole matrix, and below it the cast that this rank should make of this share.
   Matrix part(const Share& share, const Matrix& whole) const {
     return share.of_tokens() ? whole.row_range(rank() * dims.tokens_local(), dims.tokens_local())
                              : columns(whole, share.columns);
   }
-  reference::Cast cast_of(const fp8::Site& site, const Matrix& whole, bool by_columns) const;
-  reference::Cast weight_cast(fp8::Linear linear, const Matrix& whole, bool by_columns) const;
+  reference::Cast cast_of(const fp8::Site& site, const Matrix& whole, bool columnwise) const;
+  reference::Cast weight_cast(fp8::Linear linear, const Matrix& whole, bool columnwise) const;
 
   /// Copies of the casts that this rank made; the module will overwrite its own.
   struct Seen {
-    reference::Cast by_rows, by_columns;
+    reference::Cast rowwise, columnwise;
   };
   static Seen see(const fp8::Operands& copies);
   reference::Casting weight_casting(fp8::Linear linear) const;
@@ -96,7 +96,7 @@ class Fp8Module : public Module {
   };
   Matrix whole_of(const Share& share, const Matrix& mine) const;
   Amax shared_amax(const Share& share, const Matrix& whole, const Matrix& allowed) const;
-  Matrix checked(const fp8::Site& site, const reference::Cast& seen, const Matrix& x, bool by_columns) const;
+  Matrix checked(const fp8::Site& site, const reference::Cast& seen, const Matrix& x, bool columnwise) const;
   void expect_amax(const fp8::Site& site, const Matrix& x) const;
   tensor::Operand put_cast(const reference::Cast& cast, tensor::DType dtype, tensor::Scaling scaling);
 };

@@ -40,7 +40,7 @@ Results run(Fp8Module& m, Fp8Layer& layer, const Matrix& x, const Matrix& dy, co
   module.forward(m.context, r.y, saved, my_x, w, scratch.qkv);
   std::memset(saved.input.plain.data, 0xff, saved.input.plain.bytes());
   if (recompute)
-    for (const Tensor& t : {saved.input.copies.by_columns.data, saved.input.copies.by_columns.scale_inv})
+    for (const Tensor& t : {saved.input.copies.columnwise.data, saved.input.copies.columnwise.scale_inv})
       std::memset(t.data, 0xff, t.bytes());
   const Tensor my_dy = m.put(m.part(m.share(kGradient), dy));
   const auto gradient = output_gradient(m.context, kInput, my_dy, scratch.qkv);

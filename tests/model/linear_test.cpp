@@ -140,7 +140,7 @@ concept StaysAfterWgrad = requires(Step& step, const model::Context& c, const mo
 };
 static_assert(!EndsByWgrad<model::RowBackward> && EndsByWgrad<model::RowWgrad> && !StaysAfterWgrad<model::RowWgrad>);
 static_assert(!std::is_copy_constructible_v<model::RowWgrad> && !std::is_copy_constructible_v<model::Gathering> &&
-              !std::is_copy_constructible_v<model::Pending> && !std::is_copy_constructible_v<model::OutputGradient>);
+              !std::is_copy_constructible_v<model::HeldSum> && !std::is_copy_constructible_v<model::OutputGradient>);
 
 std::string error_of(const std::function<void()>& f) {
   try {

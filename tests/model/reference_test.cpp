@@ -91,8 +91,8 @@ TEST(Reference, EachProductOfALinearReadsItsCopies) {
   const auto times = [](double rows, double columns) -> Casting {
     return [=](const Matrix& m) {
       Operands copies{m, m};
-      for (double& v : copies.by_rows.values) v *= rows;
-      for (double& v : copies.by_columns.values) v *= columns;
+      for (double& v : copies.rowwise.values) v *= rows;
+      for (double& v : copies.columnwise.values) v *= columns;
       return copies;
     };
   };
@@ -124,7 +124,7 @@ TEST(Reference, CastsAreThoseOfTheFormulas) {
   EXPECT_EQ(whole.codes(0, 0), -3.25);
   EXPECT_EQ(whole.inverse(0, 0), static_cast<double>(1.0f / 0.448f));
   EXPECT_EQ(cast(x, {Scaling::tensor, DType::e5m2, true, {}}).inverse(0, 0), 1.0 / 32);  // 57.344 -> 32
-  // By rows: 448/7 = 64. By columns: the scale of the column with 1000, and the scale of the column with 0.1 alone.
+  // Rowwise: 448/7 = 64. Columnwise: the scale of the column with 1000, and the scale of the column with 0.1 alone.
   const Cast rows = cast(x, {Scaling::row_128, DType::e4m3, false, {}});
   EXPECT_EQ(rows.inverse(0, 5), 1.0 / 64);
   EXPECT_EQ(rows.codes(0, 1), 6.5);

@@ -76,7 +76,7 @@ TEST(Generators, EveryKeyTakesItsValues) {
   for (const auto& generator : test::generators()) {
     const std::string path(generator.path);
     const deck::Field& field = deck::field_at(path);
-    if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.slot)) {
+    if (const auto* choice = std::get_if<deck::ChoiceAccess>(&field.access)) {
       for (const std::string_view name : choice->names) {
         const bool drawn = seen[path].contains(std::string(name));
         EXPECT_NE(drawn, is_for_devices(path, name)) << path << " = " << name;

@@ -153,24 +153,24 @@ train::LoopResult train_from(Training& training, std::int64_t first, std::int64_
   const deck::RunConfig& run = training.setup().config.run;
   train::Stopping stopping(run, {{}, [] { return train::ClockTimes{}; }});
   const Traced traced(training, first);
-  std::uint64_t asked = 0;
-  training.trainer().ask([&] { return train::code_of(stopping.end_step()); });
+  std::uint64_t stop_request = 0;
+  training.trainer().stop_requests_from([&] { return train::code_of(stopping.end_step()); });
   train::LoopHooks hooks;
   double loss = 0;
   std::vector<train::StepResult> results;
   hooks.after = [&](const train::StepResult& result) {
     results.push_back(result);
-    asked = result.asked;
+    stop_request = result.stop_request;
     loss = result.loss;
   };
-  hooks.stops_before = [&](std::int64_t) { return asked != 0; };
+  hooks.stops_before = [&](std::int64_t) { return stop_request != 0; };
   if (checkpoints != nullptr) {
     hooks.between = [&](std::int64_t done) { checkpoints->between_steps(done, loss); };
     hooks.save = [&](std::int64_t done) { return checkpoints->write_now(done, loss); };
   }
   train::LoopResult loop = train::train(training.trainer(), {.first = first, .end = end}, hooks);
   if (checkpoints != nullptr) checkpoints->finish();
-  training.trainer().ask({});
+  training.trainer().stop_requests_from({});
   outcome.add(results);
   return loop;
 }
@@ -190,7 +190,7 @@ Outcome train_with_checkpoints(const Job& job, const deck::Config& config, MPI_C
   if (run.first != job.first)
     base::fail(base::ExitCode::failed, "goes on from step {} instead of {}\n{}", run.first, job.first, run.said);
   const train::LoopResult loop = train_from(run.training, run.first, config.run.steps, &*run.checkpoints, outcome);
-  if (loop.why == train::Stop::asked && !loop.saved)
+  if (loop.why == train::Stop::requested && !loop.saved)
     base::fail(base::ExitCode::failed, "stopped without a checkpoint\n{}", run.said);
   outcome.weights = hash_of_weights(run.training);
   if (run.said.find("no checkpoint was written") != std::string::npos) outcome.error = run.said;

@@ -31,14 +31,14 @@ void reset(std::string_view path, RandomDeck& d) {
   const deck::Field& field = deck::field_at(path);
   Config defaults;
   std::visit(
-      [&](const auto& slot) {
-        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(slot)>, deck::ChoiceAccess>) {
-          slot.set(d.config, slot.get(defaults));
+      [&](const auto& access) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(access)>, deck::ChoiceAccess>) {
+          access.set(d.config, access.get(defaults));
         } else {
-          slot(d.config) = slot(defaults);
+          access(d.config) = access(defaults);
         }
       },
-      field.slot);
+      field.access);
   if (path == "model.tie_embeddings") d.config.model.tie_embeddings = d.config.model.arch == deck::Arch::gpt2;
   if (path == "fp8.power_of_2_scales" || path == "fp8.recipe")
     d.config.fp8.power_of_2_scales =

@@ -143,8 +143,9 @@ TEST_F(NeedsPermission, ToChangeWhatIsTrained) {
     const std::string said = fmt::format("{}: {} in the checkpoint, {} in this deck\n", key, before, now);
     expect_refused({change}, {"out/checkpoints/step_00000003 was written with another deck:\n", "  " + said,
                               "to train on all the same, set checkpoint.allow_changes to true"});
-    // It would be another training: not in the folder of the first one.
-    expect_refused({change, "checkpoint.allow_changes=true", "checkpoint.every=0"}, {"set output.dir and checkpoint.dir to other folders"}, 2);
+    // The changed deck would be another training: not in the folder of the first one.
+    expect_refused({change, "checkpoint.allow_changes=true", "checkpoint.every=0"},
+                   {"set output.dir and checkpoint.dir to other folders"}, 2);
     expect_goes_on({change, "checkpoint.allow_changes=true", "checkpoint.every=0",
                     "output.dir=with_" + std::string(key), "checkpoint.restart=out/checkpoints"},
                    {"changed    " + said});

@@ -32,7 +32,7 @@ enum class Operation : std::uint8_t {
   mesh,          ///< another one
   folder,        ///< another output.dir or checkpoint.dir
   two_output,    ///< a second run in the same output.dir while the first one lives
-  two_ckpt,      ///< the same, but only checkpoint.dir is the same
+  two_ckpt,      ///< a second run in the same checkpoint.dir, with another output.dir
   prune,         ///< removes a checkpoint by hand
   damage,        ///< cuts a shard file, or removes a manifest
   verify,        ///< with a limit or a gold file that passes or fails

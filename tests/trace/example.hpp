@@ -55,8 +55,8 @@ inline Span call(std::int64_t begin, std::int64_t end, const std::string& op, co
   return span;
 }
 
-/// One step of a rank of the mesh 1 × 2 × 2: a gather of weights beside a product, an exchange that is waited for, a
-/// product, backward.
+/// One step of a rank of the mesh 1 × 2 × 2: a gather of weights overlapped with a product, an exchange that is waited
+/// for, a product, backward.
 inline RankTrace example(int rank = 0) {
   RankTrace trace;
   trace.run = "run";

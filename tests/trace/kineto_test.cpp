@@ -113,7 +113,7 @@ TEST(Kineto, threads_of_collectives_do_what_they_are_called) {
 TEST(Kineto, overlap) {
   const Overlap o = overlap_of(example());
   EXPECT_NEAR(o.in_flight, (200 + 110 + 350) * 1e-6, 1e-9);
-  // The gather beside the product from 100, the exchange beside it from 290 to 300, the reduction beside backward and
+  // The gather is overlapped with the product from 100, the exchange from 290 to 300, the reduction with backward and
   // the update from 600 to 950.
   EXPECT_NEAR(o.overlapped, (150 + 10 + 350) * 1e-6, 1e-9);
   EXPECT_NEAR(o.steps, 1e-3, 1e-9);

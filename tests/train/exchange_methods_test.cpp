@@ -78,12 +78,12 @@ TEST(ExchangeMethods, small_products_keep_the_plain_order) {
                                                           {Exchange::qkv_dgrad, 8},
                                                           {Exchange::qkv_wgrad, 8},
                                                           {Exchange::proj_fprop, 4},
-                                                          {Exchange::fc2_dgrad, 4},  // beside proj's wgrad
+                                                          {Exchange::fc2_dgrad, 4},  // overlapped with proj's wgrad
                                                           {Exchange::fc1_fprop, 24},
                                                           {Exchange::fc1_dgrad, 24},
                                                           {Exchange::fc1_wgrad, 24},
                                                           {Exchange::fc2_fprop, 12},
-                                                          {Exchange::proj_dgrad, 12},  // beside fc2's wgrad
+                                                          {Exchange::proj_dgrad, 12},  // overlapped with fc2's wgrad
                                                           {Exchange::head_fprop, 16},
                                                           {Exchange::head_dgrad, 16}}};
   for (const auto& [exchange, n] : columns) {

@@ -110,7 +110,7 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
         for (const auto& p : unit.parameters) in_fp8 += setup.weights.site(unit, p).on() ? 1 : 0;
         EXPECT_EQ(in_fp8, expected[static_cast<std::size_t>(l)] ? 4 : 0) << "layer " << l;
         const auto& saved = training.trainer().state().activations.layers[static_cast<std::size_t>(l)];
-        EXPECT_EQ(saved.mlp.fc2.copies.by_columns.data.dtype == tensor::DType::e4m3,
+        EXPECT_EQ(saved.mlp.fc2.copies.columnwise.data.dtype == tensor::DType::e4m3,
                   expected[static_cast<std::size_t>(l)]);
       }
     }
@@ -199,7 +199,7 @@ TEST(Fp8Storage, NoTwoTensorsShareScales) {
     for (const auto& layer : state.activations.layers)
       for (const auto* input :
            {&layer.attention.qkv.input, &layer.attention.proj, &layer.mlp.fc1.input, &layer.mlp.fc2})
-        put(input->copies.by_columns.scale_inv);
+        put(input->copies.columnwise.scale_inv);
     for (int u = 0; u < static_cast<int>(state.units.units().size()); ++u)
       for (const auto& weight : state.units.weights(u))
         weight.stored.for_each_tensor([&](const tensor::Tensor& t) {

@@ -35,10 +35,10 @@ run: {{steps: 1}}
 }
 
 struct Figures {
-  std::uint64_t calls = 0;      ///< gathers of layers that the log counted in a step
-  std::uint64_t travelled = 0;  ///< bytes of linears' weights and scales that these gathers moved
-  std::uint64_t layer = 0;      ///< bytes of one layer's linears' weights and scales in the gather buffer
-  std::uint64_t kept = 0;       ///< bytes of a rank's stored FP8 shards
+  std::uint64_t calls = 0;         ///< gathers of layers that the log counted in a step
+  std::uint64_t communicated = 0;  ///< bytes of linears' weights and scales that these gathers moved
+  std::uint64_t layer = 0;         ///< bytes of one layer's linears' weights and scales in the gather buffer
+  std::uint64_t kept = 0;          ///< bytes of a rank's stored FP8 shards
   tensor::MemoryBytes arenas{};
   int slots = 0;
 };
@@ -57,7 +57,7 @@ Figures measure(const std::string& recipe) {
   const auto& parameters = setup.units[static_cast<std::size_t>(unit)].parameters;
   std::uint64_t norms = 0;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    place.travel[p].for_each_tensor(
+    place.communicated[p].for_each_tensor(
         [&](const tensor::Tensor& t) { (parameters[p].linear ? f.layer : norms) += t.bytes(); });
     for (int l = 0; l < kLayers && parameters[p].linear; ++l)
       state.units.weights(model::layer_unit(l))[p].stored.for_each_tensor(
@@ -68,8 +68,8 @@ Figures measure(const std::string& recipe) {
     if (key.op != profile::Collective::all_gather) continue;
     const bool layer = recipe == "none" && key.bytes == f.layer + norms;
     if (layer || key.dtype == "e4m3") f.calls += stats.calls;
-    if (layer) f.travelled += (key.bytes - norms) * stats.calls;
-    if (key.dtype != "bf16") f.travelled += key.bytes * stats.calls;
+    if (layer) f.communicated += (key.bytes - norms) * stats.calls;
+    if (key.dtype != "bf16") f.communicated += key.bytes * stats.calls;
   }
   f.arenas = state.arenas.bytes();
   return f;
@@ -89,7 +89,7 @@ TEST(Fp8Bytes, HalfOfBf16) {
   if (test::world_size() < 2) GTEST_SKIP() << "one rank gathers nothing";
   const auto rows = all_figures();
   const Figures& bf16 = rows[0].second;
-  EXPECT_EQ(bf16.travelled, bf16.calls * bf16.layer);
+  EXPECT_EQ(bf16.communicated, bf16.calls * bf16.layer);
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const auto& [recipe, f] = rows[i];
     SCOPED_TRACE(recipe);
@@ -97,9 +97,9 @@ TEST(Fp8Bytes, HalfOfBf16) {
     // and backward differ, so the layers with which backward begins are gathered a second time.
     const std::uint64_t elements = bf16.layer / 2 * f.calls;
     const std::uint64_t scales = recipe == "block" ? elements / (128 * 128) * 4 : recipe == "mxfp8" ? elements / 32 : 0;
-    EXPECT_EQ(f.travelled, elements + scales);
+    EXPECT_EQ(f.communicated, elements + scales);
     if (recipe == "delayed" || recipe == "current") {
-      EXPECT_LE(f.travelled, bf16.travelled / 2 + 4 * kLinears);
+      EXPECT_LE(f.communicated, bf16.communicated / 2 + 4 * kLinears);
     }
     EXPECT_EQ(f.calls == bf16.calls, recipe != "mxfp8");
     EXPECT_EQ(f.layer, (elements + scales) / f.calls);
@@ -124,8 +124,8 @@ TEST(Fp8Bytes, TableOfTheDocuments) {
   const Figures& bf16 = rows[0].second;
   for (const auto& [recipe, f] : rows)
     table += fmt::format("| {} | {} | {:.4f} | {} | {} | {:.4f} | {} |\n", recipe == "none" ? "none (BF16)" : recipe,
-                         f.travelled, static_cast<double>(f.travelled) / static_cast<double>(bf16.travelled), f.calls,
-                         f.layer, static_cast<double>(f.layer) / static_cast<double>(bf16.layer), f.kept);
+                         f.communicated, static_cast<double>(f.communicated) / static_cast<double>(bf16.communicated),
+                         f.calls, f.layer, static_cast<double>(f.layer) / static_cast<double>(bf16.layer), f.kept);
   if (int rank = 0; MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank != 0) return;
   const std::string path = std::string(SHARD8_SOURCE_DIR) + "/docs/fp8.md";
   std::stringstream text;

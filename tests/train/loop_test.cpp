@@ -61,7 +61,7 @@ TEST(Loop, StartsAtAnyStepAndStopsWhenAsked) {
   const LoopResult last =
       train::train(parts.trainer(), {.first = 9, .end = kSteps}, of_parts.hooks(stop_before(kSteps)));
   EXPECT_EQ(first.why, Stop::finished);
-  EXPECT_EQ(middle.why, Stop::asked);
+  EXPECT_EQ(middle.why, Stop::requested);
   EXPECT_EQ(last.why, Stop::finished);
   EXPECT_EQ(first.steps, 5);
   EXPECT_EQ(middle.steps, 4);
@@ -98,17 +98,17 @@ TEST(Loop, StopsWithNothingUnderWay) {
   EXPECT_FALSE(train::train(training.trainer(), {.first = 4, .end = kSteps}, {}).saved);
 }
 
-// Every rank hears what any of them asks for at the end of a step, in that step.
-TEST(Loop, TellsEveryRankTheLargestNumberThatIsAsked) {
+// Every rank learns the largest stop request of all ranks in the step at whose end it was made.
+TEST(Loop, GivesEveryRankTheLargestStopRequest) {
   test::Training training(config(), MPI_COMM_WORLD);
   const int ranks = test::world_size();
   const auto rank = static_cast<std::uint64_t>(training.mesh().world.rank());
   std::int64_t step = 0;
-  training.trainer().ask([&]() -> std::uint64_t { return step % 2 == 0 ? 0 : 1 + rank; });
+  training.trainer().stop_requests_from([&]() -> std::uint64_t { return step % 2 == 0 ? 0 : 1 + rank; });
   LoopHooks hooks;
   hooks.before = [&](std::int64_t s) { step = s; };
   hooks.after = [&](const train::StepResult& result) {
-    EXPECT_EQ(result.asked, result.step % 2 == 0 ? 0U : static_cast<std::uint64_t>(ranks));
+    EXPECT_EQ(result.stop_request, result.step % 2 == 0 ? 0U : static_cast<std::uint64_t>(ranks));
   };
   train::train(training.trainer(), {.first = 0, .end = 4}, hooks);
 }

@@ -54,7 +54,7 @@ class Listed {
                    : *step.list[static_cast<std::size_t>(w)].collective());
       if (const auto* c = operation.collective()) {
         if (c->host_values) continue;
-        for (const auto& part : c->parts)
+        for (const auto& part : c->payloads)
           lines_.add(in_phase(operation, line_of("issue", c->op, name_of(c->group), c->ranks, part.bytes,
                                                  tensor::name_of(part.dtype))));
         if (operation.stream == operation::Stream::compute) wait(*c);
@@ -80,7 +80,7 @@ class Listed {
   /// Adds a line on hosts only: devices wait in their streams, where a test cannot see it.
   void wait(const operation::Collective& c) {
     if constexpr (!tensor::kDevice) {
-      for (const auto& part : c.parts)
+      for (const auto& part : c.payloads)
         lines_.add(line_of("wait for", c.op, name_of(c.group), c.ranks, part.bytes, tensor::name_of(part.dtype)));
     }
   }

@@ -167,7 +167,7 @@ AllReducePlan plan_all_reduce(std::size_t bytes, std::size_t items, int ranks, c
     return {Way::cut, (bytes + rounding) / n, 1, (bytes + rounding) / n * (n - 1), 2 * (n - 1) * items};
   }
   const std::size_t relays = relay_messages(ranks, relay_radix(limits));
-  // As much memory as the direct ways take at most for what is small.
+  // Relaying all parts may take as much memory as the direct ways take at most for small tensors.
   if (n * bytes <= kSmallBytes * static_cast<std::size_t>(relay_radix(limits)))
     return {Way::relay_all, stream, 1, n * (sizeof(const std::byte*) + stream), relays};
   const std::size_t most = std::max<std::size_t>(std::min(kRoundBytes / n, limits.message_bytes) / 4 * 4, 4);

@@ -24,7 +24,7 @@ struct AllReducePlan {
   std::size_t block_bytes = 0;
   std::size_t rounds = 1;         ///< of relay_cut, one after the other
   std::size_t scratch_bytes = 0;  ///< memory while the call is under way
-  std::size_t messages = 0;       ///< that a rank sends; longer ones than Limits::message_bytes are cut into several
+  std::size_t messages = 0;       ///< messages that a rank sends; above Limits::message_bytes they are cut
 };
 
 /// The plan for `items` tensors of together `bytes`; an upper bound of the other figures where items have gaps

@@ -27,8 +27,8 @@ class ScratchPool {
   static constexpr std::size_t kAlignment = 64;
 
   ScratchPool() = default;
-  /// One that only counts: its blocks have no memory. What a run will take is found by taking the
-  /// same from it.
+  /// A pool that only counts: its blocks have no memory. Taking the blocks of a run from such a pool shows the memory
+  /// that the run will take.
   static ScratchPool measure() { return ScratchPool(true); }
 
   /// Memory on loan; goes back to its pool on destruction. The pool must outlive it.

@@ -63,7 +63,7 @@ bool HostScatter::abandon() noexcept {
 
 bool HostScatter::next_stage() {
   if (!all_given()) return true;  // abandoned
-  for (int rank = 0; rank < group_->size; ++rank) sources_.push_back(summands(rank));
+  for (int rank = 0; rank < group_->size; ++rank) sources_.push_back(partial_sums(rank));
   if (!item_.addend.empty()) sources_.push_back(item_.addend.data);
   sum_in_order(item_.out.data, sources_, item_.out.count(), item_.out.dtype);
   return true;
@@ -123,11 +123,11 @@ class MessageScatter final : public HostScatter {
     return received_.data() + static_cast<std::size_t>(peer < group_->rank ? peer : peer - 1) * item_.out.bytes();
   }
   void hand_over(int peer) override { send(rows_of(item_, peer), item_.out.bytes(), peer); }
-  const std::byte* summands(int rank) const override {
+  const std::byte* partial_sums(int rank) const override {
     return rank == group_->rank ? rows_of(item_, rank) : place_of(rank);
   }
 
-  ScratchPool::Block received_;  ///< other ranks' summands, in rank order
+  ScratchPool::Block received_;  ///< other ranks' partial sums, in rank order
 };
 
 }  // namespace

@@ -98,8 +98,8 @@ class GatherIntoWhole : public HostGather {
   std::pmr::vector<tensor::Tensor> whole_;
 };
 
-/// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the summands of
-/// all ranks are there and are summed.
+/// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the partial sums
+/// of all ranks are there and are summed.
 class HostScatter : public HostParts, public ScatterExchange {
  public:
   void give(int rank) override;
@@ -115,9 +115,9 @@ class HostScatter : public HostParts, public ScatterExchange {
 
   /// Lets a peer have its rows.
   virtual void hand_over(int peer) = 0;
-  /// The summands of `rank` for this rank, out.count() elements.
-  virtual const std::byte* summands(int rank) const = 0;
-  /// The first peer whose summands are not there, if it is known.
+  /// The partial sums of `rank` for this rank, out.count() elements.
+  virtual const std::byte* partial_sums(int rank) const = 0;
+  /// The first peer whose partial sums are not there, if it is known.
   virtual int absent() const { return peer(); }
   bool ready() override { return finishing_; }
   bool next_stage() override;

@@ -55,7 +55,8 @@ void PendingCollective::leave_engine() noexcept {
   if (std::exchange(in_flight_, false)) group_->log->ended(logged_group(), done_ ? completed_ : Clock::now());
 }
 
-/// One after another, so that it is known which one is waited for. All of them progress in any call of MPI.
+/// Tests messages one after another, so that it is known which message is waited for. All messages progress in any call
+/// of MPI.
 bool PendingCollective::test_messages() {
   for (; first_pending_ < requests_.size(); ++first_pending_) {
     if (requests_[first_pending_] == MPI_REQUEST_NULL) continue;  // was tested before
@@ -167,7 +168,7 @@ bool PendingCollective::abandon() noexcept {
 
 int PendingCollective::tag() const { return static_cast<int>(number_ % kTags); }
 
-/// That the last of requests_ is a message to or from `peer`.
+/// Records that the last of requests_ is a message to or from `peer`.
 void PendingCollective::note_message(int peer, int received_bytes) {
   messages_.resize(requests_.size() - 1);
   messages_.push_back({peer, received_bytes});

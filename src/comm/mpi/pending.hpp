@@ -98,7 +98,7 @@ class PendingCollective {
   Clock::time_point started_;
 
  private:
-  /// Also tells the log that the collective is no longer in flight.
+  /// Takes the collective out of the engine, and tells the log that it is no longer in flight.
   void leave_engine() noexcept;
   profile::CollectiveGroup logged_group() const;
   bool test_messages();
@@ -111,7 +111,7 @@ class PendingCollective {
 
   struct Message {
     int peer = HostWaits::kNoPeer;
-    int received_bytes = -1;  ///< that must arrive; −1: it is sent, or is not one message
+    int received_bytes = -1;  ///< bytes that must arrive; −1: a message that is sent, or several messages
   };
 
   profile::Collective op_;

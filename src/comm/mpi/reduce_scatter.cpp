@@ -111,18 +111,18 @@ Request Communicator::reduce_scatter(std::span<const ReduceScatterItem> items, s
   return Request(PendingCollective::make<PendingReduceScatter>(group_, items, wholes(items, group_->memory), label));
 }
 
-Request Communicator::reduce_scatter_summands(const ReduceScatterItem& item, tensor::Summands& summands,
-                                              std::string_view label) const {
+Request Communicator::reduce_scatter_partial_sums(const ReduceScatterItem& item, tensor::PartialSums& partial_sums,
+                                                  std::string_view label) const {
   SHARD8_REQUIRE(item.addend.empty(), "reduce_scatter for {} in group '{}' leaves no addend to the reader of its sum",
                  label, name());
   DeviceGroup* const device = size_ == 1 ? nullptr : group_->on_device("reduce_scatter");
   if (device == nullptr) {
-    summands = item.out;
+    partial_sums = item.out;
     return reduce_scatter({&item, 1}, label);
   }
   require_item(item, *group_);
   require_data(item.whole, *group_, "reduce_scatter");
-  return Request(device->reduce_scatter_summands(item, summands, label));
+  return Request(device->reduce_scatter_partial_sums(item, partial_sums, label));
 }
 
 void Communicator::reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in,

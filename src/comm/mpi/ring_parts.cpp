@@ -15,7 +15,7 @@ using Item = Communicator::ReduceScatterItem;
 using tensor::DType;
 using tensor::Tensor;
 
-/// Rows travel from rank r to r + 1. Those of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
+/// Rank r sends rows to rank r + 1. Those of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
 class RingGather final : public GatherIntoWhole {
  public:
   RingGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own,
@@ -52,9 +52,9 @@ class RingGather final : public GatherIntoWhole {
   int arrived_ = 0;  ///< peers whose rows are there
 };
 
-/// Sums travel from rank r to r − 1. The sum for rank d begins with the rows that rank d − 1 gives, and each rank that
-/// it comes to adds its own: d − 2, …, d + 1 and, last, d. With more than two ranks the sums travel in fp32, so that
-/// bf16 is rounded once.
+/// Rank r sends sums to rank r − 1. The sum for rank d begins with the rows that rank d − 1 gives, and each rank that
+/// receives the sum adds its own: d − 2, …, d + 1 and, last, d. With more than two ranks the sums are sent in fp32, so
+/// that bf16 is rounded once.
 class RingScatter final : public HostScatter {
  public:
   RingScatter(std::shared_ptr<Group> group, const Item& item, std::string_view label)
@@ -89,7 +89,7 @@ class RingScatter final : public HostScatter {
   void hand_over(int peer) override {
     if (peer == to(1)) send_aside(sends_, rows_of(item_, peer), item_.out.bytes(), from(1));
   }
-  const std::byte* summands(int rank) const override { return rows_of(item_, rank); }
+  const std::byte* partial_sums(int rank) const override { return rows_of(item_, rank); }
 
   int chunk() const override { return ended_ ? HostWaits::kNoPeer : to(hop_ + 1); }
   bool ready() override { return finishing() || (staged() && can_pass_on()); }
@@ -100,7 +100,7 @@ class RingScatter final : public HostScatter {
   void add(std::byte* out, DType dtype, const std::byte* addend) {
     sources_.clear();
     if (!summed(hop_)) sources_.push_back(incoming(hop_));
-    sources_.push_back(summands(to(hop_ + 1)));
+    sources_.push_back(partial_sums(to(hop_ + 1)));
     if (addend != nullptr) sources_.push_back(addend);
     const auto* const begin = summed(hop_) ? reinterpret_cast<const float*>(incoming(hop_)) : nullptr;
     add_in_order(out, dtype, begin, sources_, item_.out.count(), item_.out.dtype);

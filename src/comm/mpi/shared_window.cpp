@@ -200,6 +200,6 @@ std::uint32_t SharedWindow::begin_scatter(std::size_t bytes, std::string_view la
   return ++scatter_;
 }
 
-std::byte* SharedWindow::summands(int rank) const { return of(rank) + words_bytes(size()) + 2 * gather_bytes_; }
+std::byte* SharedWindow::partial_sums(int rank) const { return of(rank) + words_bytes(size()) + 2 * gather_bytes_; }
 
 }  // namespace shard8::comm

@@ -24,15 +24,15 @@ constexpr bool reached(std::uint32_t number, std::uint32_t wanted) {
 }
 
 /// Memory of the ranks of a group on one node: an MPI shared-memory window. Each rank has two slots for its rows of
-/// gathers, used in turn, and one slot for its summands. Exchanges have numbers, which grow from 1. A rank tells its
-/// peers by numbers in its own memory, which the peers read:
+/// gathers, used in turn, and one slot for its partial sums. Exchanges have numbers, which grow from 1. A rank tells
+/// its peers by numbers in its own memory, which the peers read:
 ///
 /// - gathered: the last gather whose rows are in this rank's slot.
 /// - read: the last gather whose slots this rank does not read any more. A rank writes the rows of gather n when all
 ///   peers have told it that they have read n − 2.
-/// - given[r]: the last scatter whose summands for rank r are in this rank's slot.
-/// - summed: the last scatter whose summands this rank has read. A rank writes the summands of scatter n when all peers
-///   have told it that they have summed n − 1.
+/// - given[r]: the last scatter whose partial sums for rank r are in this rank's slot.
+/// - summed: the last scatter whose partial sums this rank has read. A rank writes the partial sums of scatter n when
+///   all peers have told it that they have summed n − 1.
 class SharedWindow final : public PartsMemory, public peer::PeerAddresses {
  public:
   /// Collective, with the same bytes on every rank: see Communicator::parts_memory. Throws AgreedError(environment)
@@ -64,15 +64,15 @@ class SharedWindow final : public PartsMemory, public peer::PeerAddresses {
   /// The number of the next scatter, whose whole takes `bytes` bytes. Throws Error(failed) when it does not fit or one
   /// is under way.
   std::uint32_t begin_scatter(std::size_t bytes, std::string_view label);
-  /// The first peer that has not read this rank's summands of the scatter before, if one has not.
-  std::optional<int> before_summands(std::uint32_t scatter) const { return awaited(kSummed, scatter - 1); }
-  /// The slot of `rank` for its summands.
-  std::byte* summands(int rank) const;
-  /// This rank has written its summands for rank `to`.
+  /// The first peer that has not read this rank's partial sums of the scatter before, if one has not.
+  std::optional<int> before_partial_sums(std::uint32_t scatter) const { return awaited(kSummed, scatter - 1); }
+  /// The slot of `rank` for its partial sums.
+  std::byte* partial_sums(int rank) const;
+  /// This rank has written its partial sums for rank `to`.
   void give(int to, std::uint32_t scatter) { store(kGiven + to, scatter); }
-  /// Whether `rank` has written its summands for this rank.
+  /// Whether `rank` has written its partial sums for this rank.
   bool given(int from, std::uint32_t scatter) const { return reached(load(from, kGiven + rank()), scatter); }
-  /// This rank reads no summands of the scatter any more.
+  /// This rank reads no partial sums of the scatter any more.
   void finish_scatter(std::uint32_t scatter) { store(kSummed, scatter); }
 
   /// For tests: from now on a slot is overwritten before it is used again, so that whoever still reads it reads

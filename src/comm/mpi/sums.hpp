@@ -19,7 +19,8 @@ void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std
 void add_in_order(std::byte* out, tensor::DType out_dtype, const float* begin,
                   std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
-/// The same with the larger of two; NaN wins. i32, too, as signed integers.
+/// out[i] = the largest of sources[0][i], sources[1][i], …; NaN is larger than any number. The dtype may also be i32,
+/// compared as signed integers.
 void max_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype);
 
 }  // namespace shard8::comm

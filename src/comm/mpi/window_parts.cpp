@@ -89,7 +89,7 @@ class WindowGather final : public HostGather {
   bool written_ = false;                   ///< this rank's slot
 };
 
-/// Each rank writes its summands to its slot, where the peers read and sum them.
+/// Each rank writes its partial sums to its slot, where the peers read and sum them.
 class WindowScatter final : public HostScatter {
  public:
   WindowScatter(std::shared_ptr<Group> group, std::shared_ptr<SharedWindow> window, const Item& item,
@@ -100,9 +100,9 @@ class WindowScatter final : public HostScatter {
 
   Tensor whole() override {
     Tensor t = item_.whole;
-    t.data = window_->summands(group_->rank);
+    t.data = window_->partial_sums(group_->rank);
     if (!writable_) {
-      block([&] { return window_->before_summands(number_); });
+      block([&] { return window_->before_partial_sums(number_); });
       window_->spoil(t.data, t.bytes());
       writable_ = true;
     }
@@ -123,8 +123,8 @@ class WindowScatter final : public HostScatter {
     window_->give(peer, number_);
   }
 
-  const std::byte* summands(int rank) const override {
-    return window_->summands(rank) + static_cast<std::size_t>(group_->rank) * item_.out.bytes();
+  const std::byte* partial_sums(int rank) const override {
+    return window_->partial_sums(rank) + static_cast<std::size_t>(group_->rank) * item_.out.bytes();
   }
 
   int absent() const override {

@@ -64,7 +64,7 @@ class Call final : public DeviceCall {
   /// No caller uses the call any more. wait() calls it. A call on the compute stream, which nobody waits for, is
   /// released when all of it is issued.
   void release();
-  /// It was released, and all events that log and trace need have happened.
+  /// Whether the call was released, and all events that log and trace need have happened.
   bool over() const;
 
   /// The stream has come to the end of the call's next part. After begin() was recorded, before done() is.
@@ -98,7 +98,7 @@ class Call final : public DeviceCall {
 
   Streams streams_;
   Subject subject_;
-  bool timed_ = false;  ///< its group has a log
+  bool timed_ = false;  ///< the group has a log
   bool released_ = false;
   bool measured_ = false;     ///< the log was measuring when the call was released
   std::uint64_t traced_ = 0;  ///< handle of the trace; 0: not traced

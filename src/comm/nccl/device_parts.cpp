@@ -73,7 +73,7 @@ void DeviceScatter::begin(NcclGroup& group, const std::shared_ptr<const GroupInf
   given_.assign(static_cast<std::size_t>(info->size), -1);
   given_count_ = 0;
   if (memory != nullptr) {
-    lane.follow_compute();  // it may still read summands in the memory, which begin() offers to the peers
+    lane.follow_compute();  // it may still read partial sums in the memory, which begin() offers to the peers
     memory->begin(item);
   }
   memory_ = std::move(memory);
@@ -109,16 +109,16 @@ void DeviceScatter::require_all_given() const {
                  where(*info_), given_count_, info_->size);
 }
 
-std::optional<tensor::Summands> DeviceScatter::finish_summands() {
+std::optional<tensor::PartialSums> DeviceScatter::finish_partial_sums() {
   const int count = info_->size + (item_.addend.empty() ? 0 : 1);
-  if (memory_ == nullptr || count > tensor::Summands::kMost) {
+  if (memory_ == nullptr || count > tensor::PartialSums::kMost) {
     finish();
     return std::nullopt;
   }
   require_all_given();
-  const tensor::Summands summands = memory_->finish_summands();
+  const tensor::PartialSums partial_sums = memory_->finish_partial_sums();
   if (DeviceCall* call = lane_->end(*call_)) call->wait();
-  return summands;
+  return partial_sums;
 }
 
 void DeviceScatter::finish() {

@@ -61,7 +61,7 @@ class DeviceScatter final : public ScatterExchange {
   void give(int rank) override;
   void give(int rank, std::int64_t first, std::int64_t rows) override;
   void finish() override;
-  std::optional<tensor::Summands> finish_summands() override;
+  std::optional<tensor::PartialSums> finish_partial_sums() override;
   bool abandon() noexcept override { return true; }
   void give_back() noexcept override {
     memory_.reset();
@@ -83,7 +83,7 @@ class DeviceScatter final : public ScatterExchange {
   bool in_use_ = false;
 };
 
-/// One of `all` that is not in use.
+/// An exchange of `all` that is not in use; a new one if all are.
 template <class Exchange>
 Exchange& unused(std::vector<std::unique_ptr<Exchange>>& all) {
   for (const auto& one : all) {

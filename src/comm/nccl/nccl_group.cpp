@@ -180,18 +180,18 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
   return route.lane->end(call);
 }
 
-DeviceCall* NcclGroup::reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,
-                                               std::string_view label) {
+DeviceCall* NcclGroup::reduce_scatter_partial_sums(const Communicator::ReduceScatterItem& item,
+                                                   tensor::PartialSums& partial_sums, std::string_view label) {
   const auto memory = push_sums_.lock();
-  if (memory == nullptr || info_->size > tensor::Summands::kMost || !memory->fits(item)) {
-    summands = item.out;
+  if (memory == nullptr || info_->size > tensor::PartialSums::kMost || !memory->fits(item)) {
+    partial_sums = item.out;
     return reduce_scatter({&item, 1}, label);
   }
   const Route& route = route_of(reduce_, "reduce_scatter");
   Call& call = route.lane->next(info_, Collective::reduce_scatter, label);
   call.count(item.whole);
   route.lane->start(call, memory->next_call());
-  summands = memory->push_summands(item);
+  partial_sums = memory->push_partial_sums(item);
   route.lane->extend(call, memory->last_number());
   return route.lane->end(call);
 }

@@ -87,8 +87,8 @@ class NcclGroup final : public DeviceGroup {
   DeviceCall* all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, const tensor::Tensor& through,
                                  std::string_view label, Communicator::OwnPart own_part) override;
   DeviceCall* reduce_scatter(std::span<const Communicator::ReduceScatterItem> items, std::string_view label) override;
-  DeviceCall* reduce_scatter_summands(const Communicator::ReduceScatterItem& item, tensor::Summands& summands,
-                                      std::string_view label) override;
+  DeviceCall* reduce_scatter_partial_sums(const Communicator::ReduceScatterItem& item,
+                                          tensor::PartialSums& partial_sums, std::string_view label) override;
   GatherExchangePtr all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                      std::string_view label, bool own_too) override;
   ScatterExchangePtr reduce_scatter_parts(const Communicator::ReduceScatterItem& item, std::string_view label) override;

@@ -13,12 +13,12 @@
 namespace shard8::comm::peer {
 namespace {
 
-using Copies = ExchangeKernels::Copies;
+using Destinations = ExchangeKernels::Destinations;
 
 // One block a multiprocessor, and enough bytes under way for NVLink on half of those of an H200.
 constexpr int kThreads = 512;
 constexpr int kCopied = 8;  ///< 16-byte loads that a thread has under way
-/// The same of each part: as registers allow.
+/// 16-byte loads of each of `parts` parts that a thread has under way, as many as registers allow.
 constexpr int summed(int parts) { return parts == 0 ? 1 : std::clamp(10 / parts, 1, 4); }
 template <int kParts>
 constexpr int kSummed = summed(kParts);
@@ -26,7 +26,7 @@ constexpr int kSummed = summed(kParts);
 /// kCopies of each of `vectors` vectors, and of the bytes behind them; to.count copies where it is 0.
 template <int kCopies>
 __global__ void __launch_bounds__(kThreads) copy_to_peers(Handshake handshake, Turn turn, const std::byte* from,
-                                                          std::int64_t vectors, std::int64_t bytes, Copies to) {
+                                                          std::int64_t vectors, std::int64_t bytes, Destinations to) {
   if (turn.first) begin(handshake);
   const int n = kCopies > 0 ? kCopies : to.count;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kCopied;
@@ -52,8 +52,9 @@ __global__ void __launch_bounds__(kThreads) copy_to_peers(Handshake handshake, T
 /// kCopies of `count` elements, in rows of `width` elements that begin `pitch` elements apart; to.count copies where it
 /// is 0. V is 16 bytes, or one.
 template <class V, int kCopies>
-__global__ void __launch_bounds__(kThreads) copy_rows_to_peers(Handshake handshake, const V* from, std::uint32_t count,
-                                                               std::uint32_t width, std::uint32_t pitch, Copies to) {
+__global__ void __launch_bounds__(kThreads)
+    copy_rows_to_peers(Handshake handshake, const V* from, std::uint32_t count, std::uint32_t width,
+                       std::uint32_t pitch, Destinations to) {
   begin(handshake);
   const int n = kCopies > 0 ? kCopies : to.count;
   const std::uint32_t stride = gridDim.x * kThreads * kCopied;
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   if (turn.last) end(handshake);
 }
 
-/// As many as there is work for; one where there is none: ranks tell each other all the same.
+/// As many blocks as there is work for. Without work one block, because ranks tell each other all the same.
 unsigned grid(std::int64_t vectors, int of_thread, std::int64_t rest, int most) {
   const std::int64_t of_block = static_cast<std::int64_t>(kThreads) * of_thread;
   const std::int64_t work = std::max((vectors + of_block - 1) / of_block, (rest + kThreads - 1) / kThreads);
@@ -108,7 +109,7 @@ auto for_copy_count(int copies, const F& of) {
 
 template <class V>
 void copy_rows_of(const ExchangeKernels& on, const Handshake& handshake, const std::byte* from, std::size_t rows,
-                  std::size_t width, std::size_t pitch, const Copies& to) {
+                  std::size_t width, std::size_t pitch, const Destinations& to) {
   // An index may be past the end by what all threads copy in one turn.
   const std::size_t count = rows * width / sizeof(V);
   SHARD8_REQUIRE(count < std::size_t{1} << 31, "{} rows of {} bytes are too many for one kernel", rows, width);
@@ -132,7 +133,7 @@ void sum_all(const ExchangeKernels& on, const Handshake& handshake, Turn turn, T
 }  // namespace
 
 void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes,
-                           const Copies& to) const {
+                           const Destinations& to) const {
   auto all = reinterpret_cast<std::uintptr_t>(from);
   for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
   const auto size = static_cast<std::int64_t>(bytes);
@@ -144,7 +145,7 @@ void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byt
 }
 
 void ExchangeKernels::copy_rows(const Handshake& handshake, const std::byte* from, std::size_t rows, std::size_t width,
-                                std::size_t pitch, const Copies& to) const {
+                                std::size_t pitch, const Destinations& to) const {
   auto all = reinterpret_cast<std::uintptr_t>(from) | width | pitch;
   for (int c = 0; c < to.count; ++c) all |= reinterpret_cast<std::uintptr_t>(to.data[c]);
   if (all % sizeof(uint4) == 0)

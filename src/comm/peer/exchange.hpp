@@ -20,17 +20,18 @@ struct ExchangeKernels {
   int blocks;
 
   /// Addresses to which the same bytes are copied.
-  struct Copies {
+  struct Destinations {
     std::byte* data[kMostRanks] = {};
     int count = 0;
 
     void add(std::byte* copy) { data[count++] = copy; }
   };
-  void copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes, const Copies& to) const;
+  void copy(const Handshake& handshake, Turn turn, const std::byte* from, std::size_t bytes,
+            const Destinations& to) const;
   /// Copies `rows` rows of `width` bytes, which lie one behind the other in `from`, to rows that begin `pitch` bytes
   /// apart. One kernel is the whole exchange.
   void copy_rows(const Handshake& handshake, const std::byte* from, std::size_t rows, std::size_t width,
-                 std::size_t pitch, const Copies& to) const;
+                 std::size_t pitch, const Destinations& to) const;
 
   /// See sum_parts().
   void sum(const Handshake& handshake, Turn turn, void* out, tensor::DType dtype, std::int64_t count,

@@ -124,7 +124,7 @@ std::optional<std::string> PeerBlock::problem(const Communicator& group, cudaStr
   }
 }
 
-/// Those of rank `of`: see Handshake::words.
+/// The words of rank `of`: see Handshake::words.
 FlagAddress PeerBlock::words(int of) const {
   return reinterpret_cast<FlagAddress>(memory_->of(of) + tensor::aligned(bytes_));
 }
@@ -223,7 +223,7 @@ std::uint32_t PeerBlock::number_of(int piece) {
 }
 
 /// Multiprocessors do all copies within a device, also those of cudaMemcpyBatchAsync that should overlap with kernels:
-/// a copy beside a product that fills the device ends after it.
+/// a copy overlapped with a product that fills the device ends after that product.
 void PeerBlock::copy_own() {
   for (std::size_t i = 0; i < own_.sizes.size(); ++i)
     SHARD8_CUDA_CHECK(cudaMemcpyAsync(own_.to[i], own_.from[i], own_.sizes[i], cudaMemcpyDeviceToDevice, stream_));
@@ -236,7 +236,7 @@ void PeerBlock::copy_own_rows() const {
   Handshake alone;
   alone.arrived = words(rank()) + 2 * size();
   for (const Copies::Rows& r : own_.in_rows) {
-    ExchangeKernels::Copies to;
+    ExchangeKernels::Destinations to;
     to.add(static_cast<std::byte*>(r.to));
     ExchangeKernels{stream_, multiprocessors_}.copy_rows(alone, static_cast<const std::byte*>(r.from), r.rows, r.width,
                                                          r.pitch, to);

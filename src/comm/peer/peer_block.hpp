@@ -98,15 +98,15 @@ class PeerBlock {
   /// Adds a copy to the next push(): `bytes` bytes, from anywhere on the device, to `offset` in the memory of rank
   /// `to`, which may be this rank.
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
-  /// The same of `rows` rows of `width` bytes. They lie one behind the other in `from`; the copies begin `pitch` bytes
-  /// apart, the first one at `offset`.
+  /// As add(), of `rows` rows of `width` bytes. The rows lie one behind the other in `from`. Their copies begin `pitch`
+  /// bytes apart, the first one at `offset`.
   void add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
                 std::size_t rows);
   /// Adds a copy back to this rank: push() copies `bytes` bytes at `offset` in the memory of the first peer, peer(1),
   /// to `offset` in this rank's memory, after its copies to peers. This rank must push these bytes to that peer in the
   /// same push(). In place of a copy within the device, which needs multiprocessors.
   void add_return(std::size_t offset, std::size_t bytes);
-  /// The same of `rows` rows of `width` bytes that begin `pitch` bytes apart.
+  /// As add_return(), of `rows` rows of `width` bytes that begin `pitch` bytes apart.
   void add_return_of_rows(std::size_t offset, std::size_t pitch, std::size_t width, std::size_t rows);
   /// Does all copies that were added and waits for those of all peers: what the stream is given afterwards sees all
   /// ranks' bytes.

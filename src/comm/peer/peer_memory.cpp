@@ -33,7 +33,8 @@ void for_each_rows(const PeerBlock& block, std::span<const tensor::Tensor> whole
 
 }  // namespace
 
-/// This rank's rows go to the same place in every rank's memory; to its own, where they are not there yet.
+/// Adds copies of this rank's rows to the same place in the memory of rank `to`. Nothing is copied where the rows are
+/// at their place already, which they can be in this rank's own memory.
 void PeerMemory::add_rows(int to, std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own) {
   for_each_rows(block_, whole, own, [&](const OwnRows& rows, std::size_t offset) {
     if (to != block_.rank() || rows.elsewhere()) block_.add(to, offset, rows.data, rows.bytes);
@@ -90,7 +91,7 @@ void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<con
   const Handshake handshake = block_.handshake();
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const OwnRows rows = own_rows(whole, own, i, block_.rank(), block_.size());
-    ExchangeKernels::Copies copies;
+    ExchangeKernels::Destinations copies;
     for (int k = 1; k <= block_.size(); ++k) {
       const int to = block_.peer(k);
       if (to != block_.rank() || rows.elsewhere()) copies.add(block_.of(to) + (rows.place - data()));
@@ -101,7 +102,7 @@ void ExchangeMemory::gather(std::span<const tensor::Tensor> whole, std::span<con
 
 void ExchangeMemory::gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own, Communicator::OwnPart) {
   const OwnColumns columns = own_columns(whole, own, block_.rank());
-  ExchangeKernels::Copies copies;
+  ExchangeKernels::Destinations copies;
   for (int k = 1; k <= block_.size(); ++k) copies.add(block_.of(block_.peer(k)) + (columns.place - data()));
   kernels_.copy_rows(block_.handshake(), columns.data, columns.rows, columns.width, columns.pitch, copies);
 }

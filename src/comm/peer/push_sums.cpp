@@ -93,7 +93,7 @@ void PushSums::finish() {
   open_ = false;
 }
 
-tensor::Summands PushSums::push_summands(const Item& item) {
+tensor::PartialSums PushSums::push_partial_sums(const Item& item) {
   require_closed();
   const int rank = block_.rank();
   for (int k = 1; k < block_.size() && !item.out.empty(); ++k) {
@@ -101,25 +101,25 @@ tensor::Summands PushSums::push_summands(const Item& item) {
     block_.add(to, place_of(to, rank), rows_of(item, to), item.out.bytes());
   }
   block_.push();
-  return summands_of(item);
+  return partial_sums_of(item);
 }
 
-tensor::Summands PushSums::finish_summands() {
+tensor::PartialSums PushSums::finish_partial_sums() {
   for (std::size_t i = 0; i < given_.size(); ++i) await_piece(static_cast<int>(i));
   open_ = false;
-  return summands_of(item_);
+  return partial_sums_of(item_);
 }
 
-tensor::Summands PushSums::summands_of(const Item& item) const {
+tensor::PartialSums PushSums::partial_sums_of(const Item& item) const {
   const int rank = block_.rank();
-  tensor::Summands summands;
+  tensor::PartialSums partial_sums;
   for (int r = 0; r < block_.size(); ++r) {
     tensor::Tensor part = item.out;
     part.data = r == rank ? rows_of(item, r) : data() + place_of(rank, r);
-    summands.add(part);
+    partial_sums.add(part);
   }
-  if (!item.addend.empty()) summands.add(item.addend);
-  return summands;
+  if (!item.addend.empty()) partial_sums.add(item.addend);
+  return partial_sums;
 }
 
 void PushSums::reduce_scatter(std::span<const Item> items) {

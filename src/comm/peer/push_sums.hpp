@@ -31,23 +31,23 @@ class PushSums final : public DeviceMemory {
   void reduce_scatter(std::span<const Communicator::ReduceScatterItem> items);
 
   /// Pushes the parts of an item that fits, in one turn that uses all of the memory, and sums nothing. Returns every
-  /// rank's summand of this rank's rows, in rank order: this rank's in the item's whole, the others' in this memory.
-  /// What the stream is given afterwards sees them. They are there until the stream is given the next call.
-  tensor::Summands push_summands(const Communicator::ReduceScatterItem& item);
+  /// rank's partial sum of this rank's rows, in rank order: this rank's in the item's whole, the others' in this
+  /// memory. What the stream is given afterwards sees them. They are there until the stream is given the next call.
+  tensor::PartialSums push_partial_sums(const Communicator::ReduceScatterItem& item);
 
   /// Whether an item can go through this memory in one turn.
   bool fits(const Communicator::ReduceScatterItem& item) const { return item.out.bytes() <= part_bytes_; }
-  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() or finish_summands() the memory serves
-  /// nothing else.
+  /// Begins the reduce-scatter of an item that fits, in parts. Until finish() or finish_partial_sums() the memory
+  /// serves nothing else.
   void begin(const Communicator::ReduceScatterItem& item);
   /// Pushes rows `first` … `first` + `rows` − 1 of those that rank `to` sums. Every row of every rank is given once, in
   /// order, and for all ranks but this one in the same pieces on all ranks. Nothing is pushed for this rank.
   void give(int to, std::int64_t first, std::int64_t rows);
   /// Sums piece by piece, each when those of all peers have arrived.
   void finish();
-  /// Or sums nothing, and returns what push_summands() does, when all pieces have arrived. The item's addend, if it has
-  /// one, is the last summand.
-  tensor::Summands finish_summands();
+  /// In place of finish(): sums nothing, and returns what push_partial_sums() does, when all pieces have arrived. The
+  /// item's addend, if it has one, is the last partial sum.
+  tensor::PartialSums finish_partial_sums();
 
   /// What a watchdog's thread reads of the next reduce_scatter(). After that call, last_number() tells how many turns
   /// it took.
@@ -74,7 +74,7 @@ class PushSums final : public DeviceMemory {
   std::size_t place_of(int at, int of) const;
   void require_closed() const;
   void await_piece(int piece);
-  tensor::Summands summands_of(const Communicator::ReduceScatterItem& item) const;
+  tensor::PartialSums partial_sums_of(const Communicator::ReduceScatterItem& item) const;
   void take(const Communicator::ReduceScatterItem& item);
   void end_turn();
   void sum(int half);
@@ -85,7 +85,7 @@ class PushSums final : public DeviceMemory {
   std::vector<Piece> pieces_[2];          ///< pieces of the turn of each half
   int half_ = 0;                          ///< the half of this turn
   std::size_t used_ = 0;                  ///< bytes of a slot that this turn uses
-  Communicator::ReduceScatterItem item_;  ///< that is given in parts
+  Communicator::ReduceScatterItem item_;  ///< the item that is given in parts
   std::vector<Bytes> given_;              ///< the pieces of the rank that was given first, of a shard of the item
   std::vector<int> count_;                ///< of each rank: its pieces that were given
   bool open_ = false;                     ///< between begin() and the end of its reduce-scatter

@@ -56,7 +56,7 @@ __device__ __forceinline__ void load_parts(Vector<T> (&v)[kParts][kVectors], con
       if (first + u * step < vectors) v[r][u] = load_vector<T>(parts.data[r], first + u * step);
   }
 }
-/// The same with the first part `start`, which must be the same for all threads of a block.
+/// As load_parts, with `start` as kFirst. `start` must be the same for all threads of a block.
 template <class T, int kParts, int kVectors, int kFirst = 0>
 __device__ __forceinline__ void load_parts_from(int start, Vector<T> (&v)[kParts][kVectors], const Parts& parts,
                                                 std::int64_t first, int step, std::int64_t vectors) {

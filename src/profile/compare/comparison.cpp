@@ -31,7 +31,7 @@ Verdict judge(double a, double b, double percent, double least) {
   return b > a ? Verdict::slower : Verdict::faster;
 }
 
-/// The same of a size, which has no errors.
+/// As judge(), of a size in bytes, which has no errors.
 Verdict judge_size(double a, double b, double percent) {
   const Verdict verdict = judge(a, b, percent, 0);
   return verdict == Verdict::worse || verdict == Verdict::better ? verdict : Verdict::within;

@@ -19,7 +19,7 @@ struct StepMean {
   double error = 0;    ///< standard error of the mean, ≥ 0
   double freedom = 1;  ///< degrees of freedom of the error, > 0
 
-  /// The same, where the mean is known to be `value`: the error keeps its share of the mean.
+  /// This mean with `value` as the mean, where that is known. The error keeps its share of the mean.
   StepMean of(double value) const;
 };
 
@@ -40,7 +40,7 @@ std::optional<StepMean> mean_of_steps(std::span<const double> values);
 /// What a difference of two means is worth: Welch's test.
 struct MeanDifference {
   double difference = 0;  ///< b − a
-  double error = 0;       ///< its standard error
+  double error = 0;       ///< standard error of the difference
   double freedom = 1;     ///< degrees of freedom of the error (Welch and Satterthwaite)
 
   /// The probability, from 0 to 1, with which two runs of one distribution would differ by less.
@@ -52,7 +52,7 @@ MeanDifference difference_of(const StepMean& a, const StepMean& b);
 
 /// The probability that |t| is below `t` ≥ 0, for Student's distribution with `freedom` > 0 degrees of freedom.
 double student_within(double t, double freedom);
-/// Its inverse: the t below which |t| lies with the probability `within`, 0 ≤ within < 1.
+/// The inverse of student_within(): the t below which |t| lies with the probability `within`, 0 ≤ within < 1.
 double student_quantile(double within, double freedom);
 
 /// What the files of a finished run say, for comparisons. Times are in seconds.

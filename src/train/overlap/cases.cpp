@@ -48,10 +48,10 @@ struct Run {
     fprop_of_tokens(y, x, w, rank * tokens, tokens);
   }
   /// The norm that reads what was exchanged, in forward and in backward.
-  void norm_forward(const OverlapMemory& m, const tensor::PendingSum& x) const {
+  void norm_forward(const OverlapMemory& m, const tensor::SumOfPartials& x) const {
     m.norm.norm.forward(*context, m.local, m.norm.forward_statistics, x, m.norm.w);
   }
-  void norm_backward(const OverlapMemory& m, const tensor::Summands& dy) const {
+  void norm_backward(const OverlapMemory& m, const tensor::PartialSums& dy) const {
     const NormOperands& n = m.norm;
     n.norm.backward(*context, n.dx, n.dw, dy, m.residual, n.statistics, n.w, n.dx);
   }
@@ -104,9 +104,9 @@ class Cases {
   void direct(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
     if (!e.hidden()) return;
     const TensorExchange off{e.name};
-    const Operand x = run_.gather(off, scratch, l.x.by_rows);
-    const Operand token = l.x.by_rows.slice(0, 1);
-    OverlapCase c = gather_case(e, scratch, l.x.by_rows);
+    const Operand x = run_.gather(off, scratch, l.x.rowwise);
+    const Operand token = l.x.rowwise.slice(0, 1);
+    OverlapCase c = gather_case(e, scratch, l.x.rowwise);
     set_product(c, {x.rows(), l.y.cols(), x.cols(), x.data.dtype, c.alone, {}});
     c.product = [=, run = run_, &l] { run.fprop_of_ranks(l.y, x, l.w); };
     c.sequential = [=, run = run_, &l, &scratch] {
@@ -164,16 +164,16 @@ class Cases {
   /// make it, so the norm is a part of the product.
   void pipeline(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
     if (!e.hidden()) return;
-    const Operand& x = l.x.by_rows;
+    const Operand& x = l.x.rowwise;
     const Tensor residual = m_.residual;
     OverlapCase c = scatter_case(e, l.y, scratch.partial, residual);
     set_product(c, {x.rows(), l.y.cols(), x.cols(), x.data.dtype, [] {}, {}});
     c.product = [=, run = run_, &m = m_, &l, &scratch] {
-      run.fprop_of_ranks(scratch.partial, l.x.by_rows, l.w);
+      run.fprop_of_ranks(scratch.partial, l.x.rowwise, l.w);
       run.norm_forward(m, l.y);
     };
     const auto forward = [=, run = run_, &m = m_, &l, &scratch](const TensorExchange& exchange) {
-      const model::Pending y =
+      const model::HeldSum y =
           model::row_linear_forward(*run.context, l.y, l.x, {l.w, {}}, residual, scratch, exchange);
       run.norm_forward(m, y.sum);
     };
@@ -185,7 +185,7 @@ class Cases {
       scattering.in_order_of_departure(*run.context, 1, [&](std::int64_t rank, std::int64_t) {  // a token is a rank's
         const int chunks = rank == run.context->tensor_group.rank() ? 1 : e.chunks;
         model::for_each_chunk_of_rank(tokens, chunks, [&](std::int64_t first, std::int64_t count) {
-          run.fprop_of_tokens(scratch.partial, l.x.by_rows, l.w, rank * tokens + first, count);
+          run.fprop_of_tokens(scratch.partial, l.x.rowwise, l.w, rank * tokens + first, count);
         });
       });
       scattering.finish(*run.context);
@@ -194,21 +194,21 @@ class Cases {
     cases_.push_back(std::move(c));
   }
 
-  /// The gather of a column-parallel linear's input in backward, beside dgrad.
+  /// The gather of a column-parallel linear's input in backward, overlapped with dgrad.
   void gather_of_x(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
     if (!e.hidden()) return;
-    const Operand& dy = l.dy.by_rows;
+    const Operand& dy = l.dy.rowwise;
     Partner dgrad{dy.rows(), scratch.partial.cols(), dy.cols(), dy.data.dtype, [] {}, {}};
-    dgrad.product = [run = run_, &l, &scratch] { model::dgrad(*run.context, scratch.partial, l.dy.by_rows, l.w); };
-    bulk_gather(e, scratch, l.x.by_columns, dgrad);
+    dgrad.product = [run = run_, &l, &scratch] { model::dgrad(*run.context, scratch.partial, l.dy.rowwise, l.w); };
+    bulk_gather(e, scratch, l.x.columnwise, dgrad);
   }
 
-  /// The gather of dy of a row-parallel linear, beside the wgrad of the row-parallel linear before it, whose dy was
-  /// gathered into `kept`.
+  /// The gather of dy of a row-parallel linear, overlapped with the wgrad of the row-parallel linear before it, whose
+  /// dy was gathered into `kept`.
   void gather_of_dy(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch,
                     const LinearOperands& before, const LinearScratch& kept) {
     if (!e.hidden()) return;
-    bulk_gather(e, scratch, l.dy.by_rows, wgrad(e, before, before.dy.by_columns, before.x.by_columns, kept));
+    bulk_gather(e, scratch, l.dy.rowwise, wgrad(e, before, before.dy.columnwise, before.x.columnwise, kept));
   }
 
   void bulk_gather(const TensorExchange& e, const LinearScratch& scratch, const Operand& local,
@@ -237,7 +237,7 @@ class Cases {
     };
     c.sequential = one_after_the_other(c);
     c.overlapped = [=, run = run_, &m = m_, wgrad = partner.product] {
-      auto scattering = model::start_scatter_summands(*run.context, e, local, partial);
+      auto scattering = model::start_scatter_partial_sums(*run.context, e, local, partial);
       wgrad();
       run.norm_backward(m, scattering.wait(*run.context));
     };
@@ -260,7 +260,7 @@ class Cases {
             [=, run = run_, &l] { model::wgrad(*run.context, l.dw, all_dy, all_x, run.accumulate); }};
   }
   Partner column_wgrad(const TensorExchange& e, const LinearOperands& l, const LinearScratch& scratch) {
-    return wgrad(e, l, l.dy.by_columns, l.x.by_columns, scratch);
+    return wgrad(e, l, l.dy.columnwise, l.x.columnwise, scratch);
   }
 
   /// wgrad of the head's last tokens.

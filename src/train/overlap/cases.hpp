@@ -26,7 +26,7 @@ struct LinearOperands {
 /// What a norm's forward and backward use beside x, y and dy: its input, its output and the gradient of its output.
 struct NormOperands {
   model::Norm norm;
-  model::NormStatistics statistics, forward_statistics;  ///< that backward reads, that forward writes
+  model::NormStatistics statistics, forward_statistics;  ///< read by backward, written by forward
   model::Affine w, dw;
   tensor::Tensor dx;  ///< (T_local, H), also the residual
 };
@@ -40,7 +40,7 @@ struct OverlapMemory {
   model::LinearScratch least;   ///< exchanged, for one token of each rank
   LinearOperands qkv, proj, fc1, fc2;
   tensor::Tensor residual, local;  ///< (T_local, H): an addend, and the result of a reduce-scatter
-  NormOperands norm;               ///< its input is `residual`
+  NormOperands norm;               ///< the input of the norm is `residual`
   tensor::Tensor dlogits;          ///< (tokens of the head's last chunk, vocab_local)
   model::HeadChunks head_chunks;
   tensor::Tensor head_w, head_dw;  ///< (vocab_local, H) in the compute dtype, and fp32

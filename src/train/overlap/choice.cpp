@@ -172,7 +172,7 @@ profile::Conditions overlap_conditions(const deck::Config& config, profile::Cond
   conditions.emplace_back("accumulate", layout.micro_batches > 1 ? "true" : "false");
   for (const char* key : kKeys) conditions.emplace_back(key, value_text(deck::field_at(key), config));
   for (const deck::Field& field : deck::overlap_fields())  // settings of the methods
-    if (std::holds_alternative<deck::Access<std::int64_t>>(field.slot))
+    if (std::holds_alternative<deck::Access<std::int64_t>>(field.access))
       conditions.emplace_back(fmt::format("overlap.{}", field.key), value_text(field, config));
   return conditions;
 }

@@ -30,7 +30,7 @@ OverlapMemory::OverlapMemory(const Setup& setup, tensor::ArenaSet set)
   second = first.gathering_elsewhere(d, recipe_, exchanged);
   least.gathered = exchanged.allocate({d.tensor, d.hidden}, d.compute);
   least.partial = exchanged.allocate({d.tensor, d.hidden}, d.compute);
-  if (recipe_.on()) least.gathered_cast = CastBuffer(exchanged, d.tensor * d.hidden, recipe_.by_rows(Role::input));
+  if (recipe_.on()) least.gathered_cast = CastBuffer(exchanged, d.tensor * d.hidden, recipe_.rowwise(Role::input));
   qkv = column(d.qkv_width());
   proj = row(d.q_width(), second);
   fc1 = column(d.fc1_width());
@@ -80,8 +80,8 @@ model::Weight OverlapMemory::weight(std::int64_t out, std::int64_t in) {
   const auto copy = [&](tensor::Scaling scaling) {
     return CastBuffer(arena, out * in, scaling).view(out, in, recipe_.dtype(Role::weight), scaling);
   };
-  const tensor::Operand by_rows = copy(recipe_.by_rows(Role::weight));
-  return {by_rows, recipe_.two_copies(Role::weight) ? copy(recipe_.by_columns(Role::weight)) : by_rows, {}};
+  const tensor::Operand rowwise = copy(recipe_.rowwise(Role::weight));
+  return {rowwise, recipe_.two_copies(Role::weight) ? copy(recipe_.columnwise(Role::weight)) : rowwise, {}};
 }
 
 LinearOperands OverlapMemory::column(std::int64_t out) {
@@ -139,17 +139,17 @@ void OverlapMemory::fill(const tensor::Exec& exec, const Tensor& out) {
 }
 
 void OverlapMemory::fill(const tensor::Exec& exec, const Operands& out) {
-  fill(exec, out.by_rows.data);
+  fill(exec, out.rowwise.data);
   if (!recipe_.on()) return;
-  const Tensor numbers = numbers_.reshaped(out.by_rows.data.shape);
+  const Tensor numbers = numbers_.reshaped(out.rowwise.data.shape);
   const kernels::CastOptions options = recipe_.cast_options(nullptr);
   if (!recipe_.per_tensor()) {
-    if (out.one()) return kernels::quantize_blocks(exec, out.by_rows, numbers, options);
-    return kernels::quantize_blocks(exec, out.by_rows, out.by_columns, numbers, options);
+    if (out.one()) return kernels::quantize_blocks(exec, out.rowwise, numbers, options);
+    return kernels::quantize_blocks(exec, out.rowwise, out.columnwise, numbers, options);
   }
-  if (out.by_columns.transposed)
-    return kernels::quantize_transpose(exec, out.by_rows, out.by_columns.data, {}, numbers, scale_, options);
-  kernels::quantize(exec, out.by_rows, {}, numbers, scale_, options);
+  if (out.columnwise.transposed)
+    return kernels::quantize_transpose(exec, out.rowwise, out.columnwise.data, {}, numbers, scale_, options);
+  kernels::quantize(exec, out.rowwise, {}, numbers, scale_, options);
 }
 
 }  // namespace shard8::train

@@ -52,7 +52,7 @@ class Pools {
   static std::size_t scratch_bytes(const Collective& c) {
     const auto bytes = static_cast<std::size_t>(c.bytes());
     if (c.op == profile::Collective::reduce_scatter && c.ring)
-      return Communicator::ring_scratch_bytes(bytes, c.ranks, c.parts.front().dtype);
+      return Communicator::ring_scratch_bytes(bytes, c.ranks, c.payloads.front().dtype);
     if (c.op == profile::Collective::reduce_scatter)
       return Communicator::reduce_scatter_scratch_bytes(bytes, c.ranks, c.items);
     if (c.op == profile::Collective::all_reduce) return Communicator::all_reduce_scratch_bytes(bytes, c.ranks, c.items);
@@ -70,7 +70,7 @@ std::size_t reduction_buffers(Setup setup) {
   if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
     Collective amaxes{profile::Collective::all_reduce, operation::Group::model,
                       setup.mesh.ranks(operation::Group::model)};
-    amaxes.parts.push_back(
+    amaxes.payloads.push_back(
         {tensor::DType::i32, static_cast<std::uint64_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t)});
     pools.issue(amaxes);
   }
@@ -99,7 +99,7 @@ Traffic traffic(const Setup& setup) {
   record_step(setup, {}, [&](const operation::Operation& operation) {
     const auto* c = operation.collective();
     if (c == nullptr || c->host_values) return;
-    for (const auto& part : c->parts)
+    for (const auto& part : c->payloads)
       ++traffic[{c->op, std::string(name_of(c->group)), c->ranks, std::string(tensor::name_of(part.dtype)),
                  part.bytes}];
   });

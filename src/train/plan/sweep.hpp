@@ -30,7 +30,7 @@ struct SweepRow {
 
 struct Sweep {
   std::int64_t ranks = 0;
-  std::vector<SweepRow> rows{};      ///< that with the fewest sent bytes first
+  std::vector<SweepRow> rows{};      ///< the row with the fewest sent bytes first
   std::int64_t refused = 0;          ///< meshes that do not go with the deck
   std::string why{};                 ///< the first refusal, as the deck's errors say it; empty: none
   std::int64_t too_large = 0;        ///< meshes that need more memory than `most`

@@ -30,11 +30,11 @@ struct OnDevice {
 
 class Exchanges : public ::testing::TestWithParam<Gather> {
  protected:
-  /// Calls run(group) beside the compute stream and on it, without and with memory for all-to-alls.
+  /// Calls run(group) on streams of its own and on the compute stream, without and with memory for all-to-alls.
   template <class Run>
   void in_all_ways(const Run& run) {
     Job& j = job(GetParam());
-    for (const Communicator* group : {&*j.beside, &j.world}) {
+    for (const Communicator* group : {&*j.overlapped, &j.world}) {
       run(j, *group);
       const auto memory = group->all_to_all_memory(std::size_t{8} << 20);
       run(j, *group);
@@ -113,11 +113,11 @@ TEST_P(Exchanges, come_in_the_order_of_the_compute_stream) {
 
 TEST_P(Exchanges, too_little_memory_is_an_error) {
   Job& j = job(GetParam());
-  const auto memory = j.beside->all_to_all_memory(4096);
+  const auto memory = j.overlapped->all_to_all_memory(4096);
   if (memory == nullptr) GTEST_SKIP() << "NCCL needs none";
-  AllToAll one(*j.beside, DType::fp32, 4096, &equal_counts, 0);
+  AllToAll one(*j.overlapped, DType::fp32, 4096, &equal_counts, 0);
   const OnDevice on(j, one.in, one.out);
-  EXPECT_THROW(static_cast<void>(j.beside->all_to_all(
+  EXPECT_THROW(static_cast<void>(j.overlapped->all_to_all(
                    std::array{Communicator::AllToAllItem{on.out, on.in, one.receive_rows, one.send_rows}})),
                base::Error);
 }

@@ -67,16 +67,16 @@ void bench_all(const comm::Environment& environment, Gather gather, std::uint64_
   settings.gather = gather;
   settings.alarm = [&](const std::string& text) { environment.abort(base::ExitCode::failed, text); };
   world.attach(comm::nccl::make_device(world, compute, std::move(settings)), {.compute = true});
-  const comm::Communicator beside = world.split(0, world.rank(), "beside", {.gather = true, .reduce = true});
+  const comm::Communicator overlapped = world.split(0, world.rank(), "overlapped", {.gather = true, .reduce = true});
   const bench::BenchSettings repeat;
-  const auto rows = bench::bench_collectives(beside, compute, gathers(most), repeat);
+  const auto rows = bench::bench_collectives(overlapped, compute, gathers(most), repeat);
   std::string title = fmt::format("gathers by {}, {} ranks", comm::nccl::name_of(gather), world.size());
   if (world.size() > 1)
     for (const std::string& line : world.device()->describe()) title += fmt::format("\n  {}", line);
   print(world, title, rows);
   if (!all) return;
   print(world, "reductions on a stream of their own",
-        bench::bench_collectives(beside, compute, reductions(most), repeat));
+        bench::bench_collectives(overlapped, compute, reductions(most), repeat));
   auto tokens = bench::bench_sizes(Collective::all_gather, DType::u8, kMiB / 16, most, 4);
   for (BenchCase& one : bench::bench_sizes(Collective::reduce_scatter, DType::bf16, kMiB / 16, most, 4))
     tokens.push_back(std::move(one));

@@ -34,14 +34,14 @@ struct Exchanges {
         whole{job.allocate({kTokens * n, kCols}, DType::e4m3), job.allocate({kScales * n}, DType::fp32)},
         columns(job.allocate({kTokens, kCols * n}, DType::e4m3)),
         through(job.allocate({kTokens * n, kCols}, DType::e4m3)),
-        summands(job.allocate({kRows * n}, DType::fp32)),
+        partial_sums(job.allocate({kRows * n}, DType::fp32)),
         out(job.allocate({kRows}, DType::fp32)),
         addend(filled(out.shape, DType::fp32, kAddend)),
-        memory(job.beside->reduce_memory(Communicator::reduce_memory_bytes(out.bytes(), n))) {
+        memory(job.overlapped->reduce_memory(Communicator::reduce_memory_bytes(out.bytes(), n))) {
     for (int i = 0; i < kOfBatch; ++i) {
       tokens.push_back(filled(own[0].shape, DType::e4m3, i));
       scales.push_back(filled(own[1].shape, DType::fp32, i));
-      rows.push_back(filled(summands.shape, DType::fp32, i));
+      rows.push_back(filled(partial_sums.shape, DType::fp32, i));
       seen_tokens.push_back(job.allocate(whole[0].shape, DType::e4m3));
       seen_scales.push_back(job.allocate(whole[1].shape, DType::fp32));
       for (int k = 0; k <= n; ++k) seen_rows.push_back(job.allocate(out.shape, DType::fp32));
@@ -56,12 +56,12 @@ struct Exchanges {
     finish(j);
     return t;
   }
-  Tensor seen_summand(int step, int k) const { return seen_rows[static_cast<std::size_t>(step * (n + 1) + k)]; }
+  Tensor seen_partial_sum(int step, int k) const { return seen_rows[static_cast<std::size_t>(step * (n + 1) + k)]; }
 
   Job& j;
   int n;
   std::vector<Tensor> own, whole;
-  Tensor columns, through, summands, out, addend;
+  Tensor columns, through, partial_sums, out, addend;
   std::shared_ptr<DeviceMemory> memory;
   std::vector<Tensor> tokens, scales, rows, seen_tokens, seen_scales, seen_rows;
 };
@@ -89,12 +89,12 @@ Step draw(std::mt19937& random) {
   return step;
 }
 
-/// A gather beside the sum of other rows. Returns how many summands the sum was left as.
+/// A gather overlapped with the sum of other rows. Returns how many partial sums the sum was left as.
 template <class Delay>
 int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
   const auto at = static_cast<std::size_t>(i);
   Job& j = e.j;
-  const Communicator& group = *j.beside;
+  const Communicator& group = *j.overlapped;
   const int n = e.n;
   using OwnPart = Communicator::OwnPart;
   const OwnPart own_part = step.returned ? OwnPart::returned : OwnPart::copied;
@@ -108,8 +108,8 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
   if (step.gather == Step::columns)
     gather = group.all_gather_columns(e.columns, e.own[0], e.through, "fc1_dgrad", own_part);
   delay();
-  tensor::Summands sum;
-  const Communicator::ReduceScatterItem item{e.out, e.summands, step.adds ? e.addend : Tensor()};
+  tensor::PartialSums sum;
+  const Communicator::ReduceScatterItem item{e.out, e.partial_sums, step.adds ? e.addend : Tensor()};
   Request scatter;
   if (step.in_pieces) {
     ScatterParts given = group.reduce_scatter_parts(item, "fc2_fprop");
@@ -118,20 +118,20 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
       for (std::int64_t p = 0; p < step.pieces; ++p) {
         const std::int64_t first = e.kRows * p / step.pieces, count = e.kRows * (p + 1) / step.pieces - first;
         delay();
-        copy(j, e.summands.slice(to * e.kRows + first, count), e.rows[at].slice(to * e.kRows + first, count));
+        copy(j, e.partial_sums.slice(to * e.kRows + first, count), e.rows[at].slice(to * e.kRows + first, count));
         given.give(to, first, count);
       }
     }
     delay();
     if (step.left_to_reader) {
-      sum = given.finish_summands().value_or(e.out);
+      sum = given.finish_partial_sums().value_or(e.out);
     } else {
       given.finish();
       sum = e.out;
     }
   } else {
-    copy(j, e.summands, e.rows[at]);
-    scatter = step.left_to_reader ? group.reduce_scatter_summands(item, sum, "fc1_wgrad")
+    copy(j, e.partial_sums, e.rows[at]);
+    scatter = step.left_to_reader ? group.reduce_scatter_partial_sums(item, sum, "fc1_wgrad")
                                   : group.reduce_scatter({&item, 1}, "fc1_wgrad");
     if (!step.left_to_reader) sum = e.out;
   }
@@ -153,8 +153,8 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
   }
   if (scatter.active()) scatter.wait();
   delay();
-  for (int k = 0; k < sum.count(); ++k) copy(j, e.seen_summand(i, k), sum[k]);
-  for (const Tensor& t : {e.own[0], e.own[1], e.whole[0], e.whole[1], e.columns, e.through, e.summands, e.out})
+  for (int k = 0; k < sum.count(); ++k) copy(j, e.seen_partial_sum(i, k), sum[k]);
+  for (const Tensor& t : {e.own[0], e.own[1], e.whole[0], e.whole[1], e.columns, e.through, e.partial_sums, e.out})
     poison(j, t);
   poison(j, {e.memory->data(), {static_cast<std::int64_t>(e.memory->bytes())}, DType::u8});
   return sum.count();
@@ -182,7 +182,7 @@ struct Expected {
   }
 };
 
-void expect_step(const Exchanges& e, const Expected& expected, const Step& step, int i, int summands) {
+void expect_step(const Exchanges& e, const Expected& expected, const Step& step, int i, int partial_sums) {
   const auto at = static_cast<std::size_t>(i);
   const bool columns = step.gather == Step::columns;
   EXPECT_TRUE(download(e.j, e.seen_tokens[at]) == (columns ? expected.columns : expected.tokens));
@@ -190,14 +190,14 @@ void expect_step(const Exchanges& e, const Expected& expected, const Step& step,
   std::vector<float> found(expected.sum.size()), sum = expected.sum;
   for (std::size_t row = 0; row < sum.size() && step.adds; ++row)
     sum[row] += value(e.j.world.rank(), static_cast<std::int64_t>(row), e.kAddend);
-  for (int k = 0; k < summands; ++k) {
-    const Buffer part = download_buffer(e.j, e.seen_summand(i, k));
+  for (int k = 0; k < partial_sums; ++k) {
+    const Buffer part = download_buffer(e.j, e.seen_partial_sum(i, k));
     for (std::size_t row = 0; row < found.size(); ++row) {
       const float x = part.get(static_cast<std::int64_t>(row));
       found[row] = k == 0 ? x : found[row] + x;
     }
   }
-  EXPECT_TRUE(found == sum) << summands << " summands";
+  EXPECT_TRUE(found == sum) << partial_sums << " partial sums";
 }
 
 TEST(ExchangeRaces, of_late_ranks) {
@@ -215,17 +215,17 @@ TEST(ExchangeRaces, of_late_ranks) {
   const auto failed = [&] { return j.world.all_gather(HasFailure() ? "1" : "0"); };
   for (int batch = 0; batch < kSteps / kOfBatch; ++batch) {
     std::vector<Step> steps;
-    std::vector<int> summands;
+    std::vector<int> partial_sums;
     keep_busy(j, busy, std::size_t{256} << 20, 30);  // some milliseconds, so that the host is ahead of the device
     for (int i = 0; i < kOfBatch; ++i) {
       steps.push_back(draw(same));
-      summands.push_back(run_step(exchanges, steps.back(), i, delay));
+      partial_sums.push_back(run_step(exchanges, steps.back(), i, delay));
     }
     finish(j);
     for (int i = 0; i < kOfBatch; ++i) {
       SCOPED_TRACE("step " + std::to_string(batch * kOfBatch + i));
       const auto at = static_cast<std::size_t>(i);
-      expect_step(exchanges, expected[at], steps[at], i, summands[at]);
+      expect_step(exchanges, expected[at], steps[at], i, partial_sums[at]);
     }
     const std::vector<std::string> of_ranks = failed();
     if (std::count(of_ranks.begin(), of_ranks.end(), "1") > 0) break;

@@ -75,7 +75,7 @@ void expect_gathers(Job& j, const Communicator& group, Pool& pool) {
 TEST_P(Parts, of_gathers_are_the_rows_of_each_rank) {
   Job& j = job(GetParam());
   Pool exchanged(j.world);
-  expect_gathers(j, *j.beside, *j.pool);
+  expect_gathers(j, *j.overlapped, *j.pool);
   expect_gathers(j, *j.half, *j.half_pool);
   expect_gathers(j, *j.half, *j.pool);    // memory of another group: an ordinary collective
   expect_gathers(j, j.world, exchanged);  // on the compute stream
@@ -86,10 +86,11 @@ TEST_P(Parts, of_scatters_are_summed) {
   Job& j = job(GetParam());
   const int n = j.world.size(), rank = j.world.rank();
   const std::int64_t rows = 20011;
-  const auto memory = j.beside->reduce_memory(Communicator::reduce_memory_bytes(static_cast<std::size_t>(rows) * 4, n));
+  const auto memory =
+      j.overlapped->reduce_memory(Communicator::reduce_memory_bytes(static_cast<std::size_t>(rows) * 4, n));
   const Block busy(std::size_t{64} << 20);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
-    for (const Communicator* group : {&*j.beside, &j.world}) {
+    for (const Communicator* group : {&*j.overlapped, &j.world}) {
       j.pool->used = 0;
       const Tensor whole = j.allocate({rows * n}, dtype), source = j.allocate({rows * n}, dtype),
                    out = j.allocate({rows}, dtype), plain = j.allocate({rows}, dtype);
@@ -129,13 +130,13 @@ TEST_P(Parts, of_scatters_are_summed) {
   }
 }
 
-// The compute stream reads the summands late, while the other ranks may be at the next call, in parts or not.
-TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
+// The compute stream reads the partial sums late, while the other ranks may be at the next call, in parts or not.
+TEST_P(Parts, that_are_left_to_their_reader_are_the_partial_sums) {
   Job& j = job(GetParam());
   constexpr int kRounds = 20;
   const int n = j.world.size(), rank = j.world.rank();
   const std::int64_t rows = 20011;
-  auto memory = j.beside->reduce_memory(Communicator::reduce_memory_bytes(static_cast<std::size_t>(rows) * 4, n));
+  auto memory = j.overlapped->reduce_memory(Communicator::reduce_memory_bytes(static_cast<std::size_t>(rows) * 4, n));
   if (GetParam() == Gather::nccl) memory.reset();  // the ordinary collective
   const Block busy(std::size_t{64} << 20);
   j.pool->used = 0;
@@ -163,26 +164,26 @@ TEST_P(Parts, that_are_left_to_their_reader_are_the_summands) {
     auto& copies = seen[static_cast<std::size_t>(round)];
     keep_busy(j, busy, std::size_t{64} << 20, (round * 7 + rank * 3) % 5 * 4);
     copy(j, whole, inputs[static_cast<std::size_t>(round)]);
-    tensor::Summands summands;
+    tensor::PartialSums partial_sums;
     if (in_parts(round)) {
-      ScatterParts parts = j.beside->reduce_scatter_parts({out, whole, addend}, "fc2_fprop");
+      ScatterParts parts = j.overlapped->reduce_scatter_parts({out, whole, addend}, "fc2_fprop");
       for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
-      summands = parts.finish_summands().value_or(out);
+      partial_sums = parts.finish_partial_sums().value_or(out);
     } else {
-      j.beside->reduce_scatter_summands({out, whole}, summands, "fc1_wgrad").wait();
+      j.overlapped->reduce_scatter_partial_sums({out, whole}, partial_sums, "fc1_wgrad").wait();
     }
     keep_busy(j, busy, std::size_t{64} << 20, (round * 3 + rank * 5) % 4 * 4);
-    left = left || summands.count() > 1;
-    for (int k = 0; k < summands.count(); ++k) copy(j, copies[static_cast<std::size_t>(k)], summands[k]);
-    copies.resize(static_cast<std::size_t>(summands.count()));
+    left = left || partial_sums.count() > 1;
+    for (int k = 0; k < partial_sums.count(); ++k) copy(j, copies[static_cast<std::size_t>(k)], partial_sums[k]);
+    copies.resize(static_cast<std::size_t>(partial_sums.count()));
     copy(j, other, inputs[static_cast<std::size_t>(kRounds - 1 - round)]);
-    if (round % 3 == 1) j.beside->reduce_scatter(out, other);
+    if (round % 3 == 1) j.overlapped->reduce_scatter(out, other);
     if (round % 3 != 2) continue;
-    ScatterParts parts = j.beside->reduce_scatter_parts({out, other}, "fc2_fprop");
+    ScatterParts parts = j.overlapped->reduce_scatter_parts({out, other}, "fc2_fprop");
     for (int k = 1; k <= n; ++k) parts.give(parts.destination(k));
     parts.finish();
   }
-  EXPECT_EQ(left, n < tensor::Summands::kMost && memory != nullptr);
+  EXPECT_EQ(left, n < tensor::PartialSums::kMost && memory != nullptr);
   for (int round = 0; round < kRounds; ++round) {
     const auto& copies = seen[static_cast<std::size_t>(round)];
     std::vector<Buffer> parts;
@@ -214,21 +215,21 @@ TEST_P(Parts, are_recorded_as_the_collectives_are) {
   j.world.record_device_calls();
   const Tensor whole = j.allocate({1000 * n}, DType::bf16), out = j.allocate({1000}, DType::bf16);
   const Block own(2000);
-  const auto memory = j.beside->reduce_memory(Communicator::reduce_memory_bytes(2000, n));
+  const auto memory = j.overlapped->reduce_memory(Communicator::reduce_memory_bytes(2000, n));
   const auto calls = [&] {
     finish(j);
     j.world.record_device_calls();
     std::uint64_t sum = 0;
     for (const auto& [key, stats] : j.log.entries())
-      if (key.group == "beside" && key.bytes == whole.bytes() && key.dtype == "bf16") sum += stats.calls;
+      if (key.group == "overlapped" && key.bytes == whole.bytes() && key.dtype == "bf16") sum += stats.calls;
     return sum;
   };
   const std::uint64_t before = calls();
   GatherParts gather =
-      j.beside->all_gather_parts({&whole, 1}, std::vector{own.tensor({1000}, DType::bf16)}, "fc1_fprop");
+      j.overlapped->all_gather_parts({&whole, 1}, std::vector{own.tensor({1000}, DType::bf16)}, "fc1_fprop");
   for (int rank = 0; rank < n; ++rank) gather.await(rank);
   gather.finish();
-  ScatterParts scatter = j.beside->reduce_scatter_parts({out, whole}, "fc2_fprop");
+  ScatterParts scatter = j.overlapped->reduce_scatter_parts({out, whole}, "fc2_fprop");
   for (int k = 1; k <= n; ++k) scatter.give(scatter.destination(k));
   EXPECT_THROW(scatter.give(0), base::Error);
   scatter.finish();

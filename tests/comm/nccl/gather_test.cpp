@@ -60,7 +60,7 @@ class Gathers : public ::testing::TestWithParam<Gather> {};
 TEST_P(Gathers, several_tensors_of_all_kinds_at_once) {
   Job& j = job(GetParam());
   Pool exchanged(j.world);
-  const std::vector<std::pair<const Communicator*, Pool*>> groups{{&*j.beside, &*j.pool},
+  const std::vector<std::pair<const Communicator*, Pool*>> groups{{&*j.overlapped, &*j.pool},
                                                                   {&*j.half, &*j.half_pool},
                                                                   {&*j.half, &*j.pool},
                                                                   {&j.world, &*j.pool},
@@ -73,12 +73,14 @@ TEST_P(Gathers, several_tensors_of_all_kinds_at_once) {
   }
 }
 
-// Also from memory that no peer sees; by copy engines beside the compute stream, and by kernels on it.
+// Also from memory that no peer sees; by copy engines on streams of their own, and by kernels on the compute stream.
 TEST_P(Gathers, own_rows_from_elsewhere) {
   Job& j = job(GetParam());
   Pool exchanged(j.world);
   const std::vector<std::tuple<const Communicator*, Pool*, OwnPart>> cases{
-      {&*j.beside, &*j.pool, OwnPart::copied}, {&*j.beside, &*j.pool, OwnPart::returned}, {&j.world, &exchanged, {}}};
+      {&*j.overlapped, &*j.pool, OwnPart::copied},
+      {&*j.overlapped, &*j.pool, OwnPart::returned},
+      {&j.world, &exchanged, {}}};
   for (const auto& [group, pool, own_part] : cases) {
     const auto pieces = unit(j, *group, *pool, 20);
     std::deque<Block> blocks;
@@ -99,14 +101,17 @@ TEST_P(Gathers, own_rows_from_elsewhere) {
 }
 
 // Every rank has its columns row behind row. With widths that are multiples of 16 bytes and with others, in one round
-// behind another; by copy engines beside the compute stream, by kernels on it, and where no peer can write.
+// behind another; by copy engines on streams of their own, by kernels on the compute stream, and where no peer can
+// write.
 TEST_P(Gathers, by_columns) {
   Job& j = job(GetParam());
   if (j.world.size() == 1) GTEST_SKIP() << "needs several ranks";
   Pool exchanged(j.world);
   const std::size_t ranks = static_cast<std::size_t>(j.world.size());
   const std::vector<std::tuple<const Communicator*, Pool*, OwnPart>> cases{
-      {&*j.beside, &*j.pool, OwnPart::copied}, {&*j.beside, &*j.pool, OwnPart::returned}, {&j.world, &exchanged, {}}};
+      {&*j.overlapped, &*j.pool, OwnPart::copied},
+      {&*j.overlapped, &*j.pool, OwnPart::returned},
+      {&j.world, &exchanged, {}}};
   for (const auto& [group, pool, own_part] : cases) {
     for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{384, 1024}, {37, 24}, {1, 16}, {4096, 48}}) {
       const Tensor whole = pool->allocate({rows, cols * j.world.size()}, DType::e4m3);
@@ -131,19 +136,19 @@ TEST_P(Gathers, in_any_memory) {
   Buffer mine({rows}, DType::fp32);
   mine.fill(j.world.rank());
   upload(j, whole.slice(j.world.rank() * rows, rows), mine.bytes());
-  j.beside->all_gather_in_place({&whole, 1}).wait();
+  j.overlapped->all_gather_in_place({&whole, 1}).wait();
   EXPECT_EQ(download(j, whole), plain_all_gather(mine.bytes(), j.world.size()));
 }
 
 TEST_P(Gathers, nothing) {
   Job& j = job(GetParam());
-  j.beside->all_gather_in_place({}).wait();
+  j.overlapped->all_gather_in_place({}).wait();
   const Tensor empty = j.allocate({0, 4}, DType::bf16);
-  j.beside->all_gather_in_place({&empty, 1}).wait();
+  j.overlapped->all_gather_in_place({&empty, 1}).wait();
   finish(j);
 }
 
-// It begins when what the compute stream was given before is done, on every rank, and what is given after
+// A gather begins when what the compute stream was given before is done, on every rank, and what is given after
 // wait() sees it, though no host ever waits. The same buffer serves every round: gathers by rows, where this rank
 // writes its own rows before, and gathers by columns, in which other ranks write into these rows, too. In some rounds
 // a peer returns this rank's columns.
@@ -191,7 +196,7 @@ void expect_order(Job& j, const Communicator& group, Pool& pool) {
 
 TEST_P(Gathers, keep_the_order_of_the_compute_stream) {
   Job& j = job(GetParam());
-  expect_order(j, *j.beside, *j.pool);
+  expect_order(j, *j.overlapped, *j.pool);
 }
 
 TEST_P(Gathers, on_the_compute_stream_keep_its_order) {
@@ -200,7 +205,7 @@ TEST_P(Gathers, on_the_compute_stream_keep_its_order) {
   expect_order(j, j.world, exchanged);
 }
 
-TEST_P(Gathers, several_under_way_beside_reductions) {
+TEST_P(Gathers, several_overlapped_with_reductions) {
   Job& j = job(GetParam());
   constexpr int kEach = 4;
   const std::int64_t rows = 50000;
@@ -209,7 +214,7 @@ TEST_P(Gathers, several_under_way_beside_reductions) {
   std::vector<Tensor> gradients;
   std::vector<Buffer> host;
   for (int i = 0; i < kEach; ++i) {
-    units.push_back(unit(j, *j.beside, *j.pool, 100 * i));
+    units.push_back(unit(j, *j.overlapped, *j.pool, 100 * i));
     gradients.push_back(j.allocate({rows * n}, DType::fp32));
     host.emplace_back(tensor::Shape{rows * n}, DType::fp32).fill(rank, 1000 + i);
     upload(j, gradients.back(), host.back().bytes());
@@ -217,8 +222,8 @@ TEST_P(Gathers, several_under_way_beside_reductions) {
   std::vector<Request> gathers, scatters;
   for (int i = 0; i < kEach; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    gathers.push_back(j.beside->all_gather_in_place(wholes(units[at])));
-    scatters.push_back(j.beside->reduce_scatter(
+    gathers.push_back(j.overlapped->all_gather_in_place(wholes(units[at])));
+    scatters.push_back(j.overlapped->reduce_scatter(
         std::vector{Communicator::ReduceScatterItem{gradients[at].slice(rank * rows, rows), gradients[at]}}));
   }
   for (int i = kEach; i-- > 0;) {
@@ -246,7 +251,7 @@ TEST(Method, is_said) {
       for (const std::string& line : lines) std::printf("%s\n", line.c_str());
     if (job().world.size() == 1) continue;
     ASSERT_GE(lines.size(), 2u);
-    EXPECT_EQ(lines[1].rfind("group 'beside': gathers by", 0), 0u) << lines[1];
+    EXPECT_EQ(lines[1].rfind("group 'overlapped': gathers by", 0), 0u) << lines[1];
   }
 }
 
@@ -255,7 +260,7 @@ TEST(Calls, are_not_doubled_by_every_deck) {
   Job& j = job();
   const Tensor whole = j.allocate({64 * j.world.size()}, DType::fp32);
   for (int deck = 0; deck < 40; ++deck) {
-    for (int i = 0; i < 3; ++i) j.beside->all_gather_in_place({&whole, 1}).wait();
+    for (int i = 0; i < 3; ++i) j.overlapped->all_gather_in_place({&whole, 1}).wait();
     finish(j);
     j.world.record_device_calls();
     j.world.first_step_over();

@@ -55,9 +55,9 @@ struct Job {
       std::_Exit(5);
     };
     world.attach(nccl::make_device(world, compute, std::move(settings)), {.compute = true});
-    beside.emplace(world.split(0, world.rank(), "beside", {.gather = true, .reduce = true}));
+    overlapped.emplace(world.split(0, world.rank(), "overlapped", {.gather = true, .reduce = true}));
     half.emplace(world.split(world.rank() % 2, world.rank(), "half", {.gather = true, .reduce = true}));
-    pool.emplace(*beside);
+    pool.emplace(*overlapped);
     half_pool.emplace(*half);
   }
   Job(const Job&) = delete;
@@ -67,9 +67,9 @@ struct Job {
 
   tensor::cuda::Stream compute;
   profile::CollectiveLog log;
-  Communicator world;                  ///< its collectives on the compute stream
-  std::optional<Communicator> beside;  ///< the same ranks, on streams of their own
-  std::optional<Communicator> half;    ///< the even or the odd ranks
+  Communicator world;                      ///< its collectives on the compute stream
+  std::optional<Communicator> overlapped;  ///< the same ranks, on streams of their own
+  std::optional<Communicator> half;        ///< the even or the odd ranks
   std::optional<Pool> pool, half_pool;
 };
 

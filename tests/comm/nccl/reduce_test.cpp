@@ -36,7 +36,7 @@ void expect_sums(const Buffer& sums, int n, std::int64_t first, int salt) {
   }
 }
 
-std::vector<const Communicator*> groups(const Job& j) { return {&*j.beside, &j.world}; }
+std::vector<const Communicator*> groups(const Job& j) { return {&*j.overlapped, &j.world}; }
 
 TEST(ReduceScatter, in_place_and_out_of_place_at_once) {
   Job& j = job();
@@ -79,7 +79,7 @@ TEST(ReduceScatter, of_pushed_parts_gives_the_bytes_of_hosts) {
   Job& j = job();
   const int n = j.world.size(), rank = j.world.rank();
   constexpr std::size_t kBytes = 100000;
-  const auto memory = j.beside->reduce_memory(kBytes);
+  const auto memory = j.overlapped->reduce_memory(kBytes);
   if (memory == nullptr) GTEST_SKIP() << "ranks cannot push to each other, or there is one";
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const std::int64_t rows : {1, 3, 16, 1003, 4096, 70000}) {
@@ -95,7 +95,7 @@ TEST(ReduceScatter, of_pushed_parts_gives_the_bytes_of_hosts) {
         }
         upload(j, a, all_a[static_cast<std::size_t>(rank)].bytes());
         upload(j, b, all_b[static_cast<std::size_t>(rank)].bytes());
-        j.beside->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{of_a, a}, {empty, empty}, {of_b, b}})
+        j.overlapped->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{of_a, a}, {empty, empty}, {of_b, b}})
             .wait();
         EXPECT_EQ(download(j, of_a), host_sums(all_a, rank * rows * 3, rows * 3))
             << rows << " rows of " << name_of(dtype);
@@ -157,7 +157,7 @@ TEST(ReduceScatter, by_nccl_adds_the_addend_last) {
   addend.fill(rank, 4);
   upload(j, whole, mine.bytes());
   upload(j, out, addend.bytes());
-  j.beside->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{out, whole, out}}).wait();
+  j.overlapped->reduce_scatter(std::vector<Communicator::ReduceScatterItem>{{out, whole, out}}).wait();
   const Buffer sums = download_buffer(j, out);
   for (std::int64_t i = 0; i < rows; ++i) {
     double expected = addend.get(i);
@@ -196,7 +196,7 @@ TEST(AllReduce, gives_the_same_bits_again) {
   std::vector<std::byte> first;
   for (int i = 0; i < 5; ++i) {
     upload(j, t, host.bytes());
-    j.beside->all_reduce({&t, 1}, Reduce::sum).wait();
+    j.overlapped->all_reduce({&t, 1}, Reduce::sum).wait();
     const auto bytes = download(j, t);
     if (i == 0) first = bytes;
     EXPECT_EQ(bytes, first);
@@ -266,7 +266,7 @@ TEST(Log, measures_on_the_device) {
   const Tensor whole = j.allocate({rows * n}, DType::fp32);
   SHARD8_CUDA_CHECK(cudaMemsetAsync(whole.data, 0, whole.bytes(), j.compute));
   const Block busy(std::size_t{256} << 20);
-  const auto gather = [&] { return j.beside->all_gather_in_place({&whole, 1}); };
+  const auto gather = [&] { return j.overlapped->all_gather_in_place({&whole, 1}); };
   gather().wait();
   j.world.barrier();
   finish(j);
@@ -280,7 +280,7 @@ TEST(Log, measures_on_the_device) {
     EXPECT_TRUE(j.log.entries().empty());
     return;
   }
-  const profile::CollectiveKey key{profile::Collective::all_gather, "beside", n, "fp32", whole.bytes()};
+  const profile::CollectiveKey key{profile::Collective::all_gather, "overlapped", n, "fp32", whole.bytes()};
   const auto at_once = j.log.entries().at(key);
   EXPECT_EQ(at_once.calls, 1u);
   EXPECT_GT(at_once.total_s, 0);
@@ -320,16 +320,16 @@ TEST(Requests, are_tested_dropped_and_many) {
   Job& j = job();
   const Tensor t = j.allocate({1000}, DType::fp32);
   SHARD8_CUDA_CHECK(cudaMemsetAsync(t.data, 0, t.bytes(), j.compute));
-  Request request = j.beside->all_reduce({&t, 1}, Reduce::sum);
+  Request request = j.overlapped->all_reduce({&t, 1}, Reduce::sum);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!request.test() && std::chrono::steady_clock::now() < until) {
   }
   EXPECT_TRUE(request.test());
   request.wait();
   EXPECT_FALSE(request.active());
-  static_cast<void>(j.beside->all_reduce({&t, 1}, Reduce::sum));
+  static_cast<void>(j.overlapped->all_reduce({&t, 1}, Reduce::sum));
   // More than are kept under way, none waited for by a host.
-  for (int i = 0; i < 2000; ++i) j.beside->all_reduce({&t, 1}, Reduce::max).wait();
+  for (int i = 0; i < 2000; ++i) j.overlapped->all_reduce({&t, 1}, Reduce::max).wait();
   finish(j);
   j.world.record_device_calls();
   if (j.world.size() > 1) {

@@ -205,7 +205,7 @@ struct Sums {
   static constexpr int kInputs = 8;
   static constexpr std::int64_t kRows = Scatters::kRows;
   static constexpr std::size_t kBytes = kRows * sizeof(float);
-  static constexpr std::size_t kPlace = (kBytes + 255) / 256 * 256;  ///< of a summand that was seen
+  static constexpr std::size_t kPlace = (kBytes + 255) / 256 * 256;  ///< of a partial sum that was seen
 
   explicit Sums(int size)
       : n(static_cast<std::size_t>(size)),
@@ -234,12 +234,12 @@ struct Sums {
   std::byte* of(int input, std::size_t r) const {
     return inputs.data() + (static_cast<std::size_t>(input) * n + r) * n * kPlace;
   }
-  /// Where the summands that rank r sees in a call are copied to: of all ranks, and an addend.
+  /// Where the partial sums that rank r sees in a call are copied to: of all ranks, and an addend.
   std::size_t place(int call, std::size_t r) const {
     return (static_cast<std::size_t>(call) * n + r) * (n + 1) * kPlace;
   }
 
-  /// A call of rank r. Its summands, or their sum, are copied to seen, and overwritten. Returns how many there are.
+  /// A call of rank r. Its partial sums, or their sum, are copied to seen, and overwritten. Returns how many there are.
   int reduce_scatter(int r, int call, int input, Scatter kind, bool adds, int pieces, Chance& chance) {
     const auto rank = static_cast<std::size_t>(r);
     const cudaStream_t stream = ranks.streams[rank]->get();
@@ -249,11 +249,11 @@ struct Sums {
     chance.delay(stream);
     copy(stream, item.whole.data, of(input, rank), n * kBytes);
     poison(stream, item.out.data, kBytes);
-    tensor::Summands summands = item.out;
+    tensor::PartialSums partial_sums = item.out;
     if (kind == Scatter::whole) {
       memory.reduce_scatter({&item, 1});
     } else if (kind == Scatter::whole_left_to_reader) {
-      summands = memory.push_summands(item);
+      partial_sums = memory.push_partial_sums(item);
     } else {
       memory.begin(item);
       for (int k = 1; k <= ranks_count(); ++k) {
@@ -267,13 +267,14 @@ struct Sums {
       if (kind == Scatter::in_pieces)
         memory.finish();
       else
-        summands = memory.finish_summands();
+        partial_sums = memory.finish_partial_sums();
     }
     chance.delay(stream);
-    for (int k = 0; k < summands.count(); ++k)
-      copy(stream, seen.data() + place(call, rank) + static_cast<std::size_t>(k) * kPlace, summands[k].data, kBytes);
+    for (int k = 0; k < partial_sums.count(); ++k)
+      copy(stream, seen.data() + place(call, rank) + static_cast<std::size_t>(k) * kPlace, partial_sums[k].data,
+           kBytes);
     poison(stream, memory.data(), Communicator::reduce_memory_bytes(kBytes, ranks_count()));
-    return summands.count();
+    return partial_sums.count();
   }
   int ranks_count() const { return static_cast<int>(n); }
 
@@ -292,38 +293,39 @@ TEST(OneProcessRaces, of_sums) {
     struct Call {
       int input;
       bool adds;
-      std::vector<int> summands;  ///< of each rank
+      std::vector<int> partial_sums;  ///< of each rank
     };
     for (int batch = 0; batch < kCalls / kOfBatch; ++batch) {
       std::vector<Call> calls;
       for (int call = 0; call < kOfBatch; ++call) {
         auto kind = static_cast<Scatter>(chance.below(4));
         const bool adds = chance.below(2) == 0 && kind != Scatter::whole_left_to_reader;
-        if (size + (adds ? 1 : 0) > tensor::Summands::kMost) {
+        if (size + (adds ? 1 : 0) > tensor::PartialSums::kMost) {
           if (kind == Scatter::whole_left_to_reader) kind = Scatter::whole;
           if (kind == Scatter::in_pieces_left_to_reader) kind = Scatter::in_pieces;
         }
         const int input = chance.below(Sums::kInputs), pieces = 1 + chance.below(3);
         Call& now = calls.emplace_back(Call{input, adds, std::vector<int>(sums.n)});
         for (const int r : chance.order(size))
-          now.summands[static_cast<std::size_t>(r)] = sums.reduce_scatter(r, call, input, kind, adds, pieces, chance);
+          now.partial_sums[static_cast<std::size_t>(r)] =
+              sums.reduce_scatter(r, call, input, kind, adds, pieces, chance);
       }
       const std::vector<std::byte> seen = download(sums.seen.data(), sums.place(kOfBatch, 0));
       for (int call = 0; call < kOfBatch; ++call) {
         const Call& was = calls[static_cast<std::size_t>(call)];
         for (std::size_t r = 0; r < sums.n; ++r) {
-          std::vector<float> found(kRows), summand(kRows);
-          for (int k = 0; k < was.summands[r]; ++k) {
-            std::memcpy(summand.data(), seen.data() + sums.place(call, r) + static_cast<std::size_t>(k) * Sums::kPlace,
-                        Sums::kBytes);
-            for (std::size_t i = 0; i < kRows; ++i) found[i] = k == 0 ? summand[i] : found[i] + summand[i];
+          std::vector<float> found(kRows), partial_sum(kRows);
+          for (int k = 0; k < was.partial_sums[r]; ++k) {
+            std::memcpy(partial_sum.data(),
+                        seen.data() + sums.place(call, r) + static_cast<std::size_t>(k) * Sums::kPlace, Sums::kBytes);
+            for (std::size_t i = 0; i < kRows; ++i) found[i] = k == 0 ? partial_sum[i] : found[i] + partial_sum[i];
           }
           std::vector<float> expected = sums.expected[static_cast<std::size_t>(was.input) * sums.n + r];
           for (std::size_t i = 0; i < kRows && was.adds; ++i)
             expected[i] += value(static_cast<int>(r), static_cast<std::int64_t>(i));
           ASSERT_EQ(std::memcmp(found.data(), expected.data(), Sums::kBytes), 0)
-              << size << " ranks, rank " << r << ", call " << batch * kOfBatch + call << ", " << was.summands[r]
-              << " summands";
+              << size << " ranks, rank " << r << ", call " << batch * kOfBatch + call << ", " << was.partial_sums[r]
+              << " partial sums";
         }
       }
     }

@@ -12,8 +12,8 @@
 namespace shard8::comm::tests {
 namespace {
 
-/// The sum of fp32 summands on the device, added by the host in their order.
-std::vector<float> sum_on_host(const tensor::Summands& of) {
+/// The sum of fp32 partial sums on the device, added by the host in their order.
+std::vector<float> sum_on_host(const tensor::PartialSums& of) {
   std::vector<float> sum(static_cast<std::size_t>(of[0].count()), 0.0f);
   for (int k = 0; k < of.count(); ++k) {
     const auto bytes = download(of[k].data, of[k].bytes());
@@ -26,19 +26,20 @@ std::vector<float> sum_on_host(const tensor::Summands& of) {
   return sum;
 }
 
-// The host adds what the summands hold when all ranks have pushed. Other calls through the same memory come between.
-TEST(OneProcessSums, summands_are_left_to_their_reader) {
+// The host adds what the partial sums hold when all ranks have pushed. Other calls through the same memory come
+// between.
+TEST(OneProcessSums, partial_sums_are_left_to_their_reader) {
   for (const int size : {2, 3, 4}) {
     Scatters ranks(size);
     ranks.load_kernels();
     for (int call = 0; call < 3; ++call) {
-      std::vector<tensor::Summands> summands;
+      std::vector<tensor::PartialSums> partial_sums;
       for (int r = 0; r < size; ++r) {
         const auto i = static_cast<std::size_t>(r);
-        summands.push_back(ranks.sums[i]->push_summands(ranks.items[i]));
+        partial_sums.push_back(ranks.sums[i]->push_partial_sums(ranks.items[i]));
       }
       for (int r = 0; r < size; ++r) {
-        const tensor::Summands& of = summands[static_cast<std::size_t>(r)];
+        const tensor::PartialSums& of = partial_sums[static_cast<std::size_t>(r)];
         ASSERT_EQ(of.count(), size);
         const std::vector<float> sum = sum_on_host(of);
         const Buffer expected = ranks.sum_of(r);
@@ -74,7 +75,7 @@ void give_rank_by_rank(Scatters& ranks, std::int64_t pieces) {
   }
 }
 
-TEST(OneProcessSums, summands_that_are_given_rank_by_rank_are_left_with_the_addend) {
+TEST(OneProcessSums, partial_sums_that_are_given_rank_by_rank_are_left_with_the_addend) {
   for (const int size : {2, 3, 4}) {
     Scatters ranks(size);
     const Parts addends(size, Scatters::kRows);
@@ -83,11 +84,11 @@ TEST(OneProcessSums, summands_that_are_given_rank_by_rank_are_left_with_the_adde
         ranks.items[static_cast<std::size_t>(r)].addend = {
             const_cast<std::byte*>(addends.of(r)), {Scatters::kRows}, tensor::DType::fp32};
       give_rank_by_rank(ranks, call + 1);
-      std::vector<tensor::Summands> summands;
-      for (const auto& sums : ranks.sums) summands.push_back(sums->finish_summands());
+      std::vector<tensor::PartialSums> partial_sums;
+      for (const auto& sums : ranks.sums) partial_sums.push_back(sums->finish_partial_sums());
       for (int r = 0; r < size; ++r) {
-        ASSERT_EQ(summands[static_cast<std::size_t>(r)].count(), call > 0 ? size + 1 : size);
-        const std::vector<float> sum = sum_on_host(summands[static_cast<std::size_t>(r)]);
+        ASSERT_EQ(partial_sums[static_cast<std::size_t>(r)].count(), call > 0 ? size + 1 : size);
+        const std::vector<float> sum = sum_on_host(partial_sums[static_cast<std::size_t>(r)]);
         const Buffer expected = ranks.sum_of(r);
         for (std::size_t i = 0; i < sum.size(); ++i) {
           const float of_ranks = expected.get(static_cast<std::int64_t>(i));
@@ -98,7 +99,7 @@ TEST(OneProcessSums, summands_that_are_given_rank_by_rank_are_left_with_the_adde
   }
 }
 
-TEST(OneProcessSums, summands_that_are_given_rank_by_rank_are_summed_in_rank_order) {
+TEST(OneProcessSums, partial_sums_that_are_given_rank_by_rank_are_summed_in_rank_order) {
   for (const int size : {2, 3, 4, 8}) {
     const auto n = static_cast<std::size_t>(size);
     Scatters ranks(size);

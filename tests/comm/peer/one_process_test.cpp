@@ -246,7 +246,7 @@ TEST(OneProcess, kernels_gather_and_sum) {
     const Memory scratch(parts.bytes());
     Ranks ranks(size, parts.all().size());
     const auto copies_to = [&](int rank) {
-      ExchangeKernels::Copies copies;
+      ExchangeKernels::Destinations copies;
       for (int k = 0; k < size; ++k) copies.add(ranks[k].data() + static_cast<std::size_t>(rank) * parts.bytes());
       return copies;
     };
@@ -297,7 +297,7 @@ TEST(OneProcess, kernels_copy_rows_side_by_side) {
       const Parts parts(size, 40000);
       Ranks ranks(size, parts.all().size());
       const auto copy = [&](const Handshake& handshake, int r) {
-        ExchangeKernels::Copies copies;
+        ExchangeKernels::Destinations copies;
         for (int k = 0; k < size; ++k) copies.add(ranks[k].data() + static_cast<std::size_t>(r) * width);
         // All blocks of all ranks must run at once.
         ExchangeKernels{ranks.stream(r), multiprocessors / 2 / size}.copy_rows(handshake, parts.of(r), rows, width,

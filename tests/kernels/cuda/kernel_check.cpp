@@ -118,7 +118,7 @@ void check_dequantize(cudaStream_t stream, DType dtype, cuda::MxBlocks blocks, s
   in.upload(stream, from);
   scale_inv.upload(stream, scales);
   const std::string name = "dequantize_mx of " + std::string(tensor::name_of(dtype)) + " " + shape_of(rows, cols) +
-                           (by_row ? " by rows" : " by columns");
+                           (by_row ? " rowwise" : " columnwise");
   const Bytes got = output_of(stream, 2 * from.size(), totals, name, [&](char* out) {
     cuda::dequantize_mx(stream, out, in.data(), scale_inv.data(), dtype, blocks, rows, cols);
   });
@@ -219,7 +219,7 @@ void time_kernels(cudaStream_t stream, Totals& totals) {
   for (const Shape& s : {Shape{8192, 4096}, Shape{8192, 28672}}) {
     for (const cuda::MxBlocks blocks : {cuda::MxBlocks::row, cuda::MxBlocks::column}) {
       const auto bytes = static_cast<std::size_t>(s.rows * s.cols);
-      const char* const how = blocks == cuda::MxBlocks::row ? " by rows" : " by columns";
+      const char* const how = blocks == cuda::MxBlocks::row ? " rowwise" : " columnwise";
       speeds.report("dequantize_mx " + shape_of(s.rows, s.cols) + how, bytes, 2 * bytes,
                     [&](char* out, const char* in) {
                       cuda::dequantize_mx(stream, out, in, scales.data(), DType::e4m3, blocks, s.rows, s.cols);

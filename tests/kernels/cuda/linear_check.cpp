@@ -112,7 +112,7 @@ class Matrix {
 struct Recipe {
   const char* name;
   DType forward, gradient;
-  Scaling by_rows, by_columns, weight_by_rows, weight_by_columns;
+  Scaling rowwise, columnwise, weight_rowwise, weight_columnwise;
   Sum fprop, backward;
 };
 constexpr Recipe kRecipes[] = {
@@ -136,7 +136,7 @@ class Linear {
          Totals& totals)
       : gemm_(gemm), stream_(stream), recipe_(recipe), s_(size), transposed_(transposed), totals_(totals) {
     const DType dtype = recipe.forward;
-    bytes_ = cuda::gemm_memory_bytes(dtype, s_.t, s_.k, s_.n, recipe.by_rows, transposed);
+    bytes_ = cuda::gemm_memory_bytes(dtype, s_.t, s_.k, s_.n, recipe.rowwise, transposed);
     totals.expect(bytes_ <= cuda::gemm_memory_bytes(dtype, s_.t, s_.k, s_.n, Scaling::none, false),
                   name("workspace") + " is larger where more is known of it");
     memory_.emplace(bytes_ + kBehind);
@@ -144,8 +144,8 @@ class Linear {
   }
 
   void fprop(DType out, std::optional<DType> bias_dtype, bool with_residual = false) {
-    const Matrix x(stream_, s_.t, s_.k, recipe_.forward, recipe_.by_rows, false, 1);
-    const Matrix w(stream_, s_.n, s_.k, recipe_.forward, recipe_.weight_by_rows, false, 2);
+    const Matrix x(stream_, s_.t, s_.k, recipe_.forward, recipe_.rowwise, false, 1);
+    const Matrix w(stream_, s_.n, s_.k, recipe_.forward, recipe_.weight_rowwise, false, 2);
     const std::optional<Matrix> bias = bias_of(bias_dtype);
     const std::optional<Matrix> residual =
         with_residual ? std::optional<Matrix>(std::in_place, stream_, s_.t, s_.n, out, Scaling::none, false, 6)
@@ -165,8 +165,8 @@ class Linear {
   }
 
   void dgrad(DType out, bool accumulate, bool weight_transposed = false) {
-    const Matrix dy(stream_, s_.t, s_.n, recipe_.gradient, recipe_.by_rows, false, 3);
-    const Matrix w(stream_, s_.n, s_.k, recipe_.forward, recipe_.weight_by_columns, weight_transposed, 2);
+    const Matrix dy(stream_, s_.t, s_.n, recipe_.gradient, recipe_.rowwise, false, 3);
+    const Matrix w(stream_, s_.n, s_.k, recipe_.forward, recipe_.weight_columnwise, weight_transposed, 2);
     const auto want = [&](std::int64_t r, std::int64_t c) {
       return reference(
           s_.n, [&](std::int64_t i) { return dy.at(r, i) * w.at(i, c); }, 0);
@@ -178,8 +178,8 @@ class Linear {
   }
 
   void wgrad(bool accumulate) {
-    const Matrix dy(stream_, s_.t, s_.n, recipe_.gradient, recipe_.by_columns, transposed_, 3);
-    const Matrix x(stream_, s_.t, s_.k, recipe_.forward, recipe_.by_columns, transposed_, 1);
+    const Matrix dy(stream_, s_.t, s_.n, recipe_.gradient, recipe_.columnwise, transposed_, 3);
+    const Matrix x(stream_, s_.t, s_.k, recipe_.forward, recipe_.columnwise, transposed_, 1);
     const auto want = [&](std::int64_t r, std::int64_t c) {
       return reference(
           s_.t, [&](std::int64_t i) { return dy.at(i, r) * x.at(i, c); }, 0);
@@ -279,8 +279,8 @@ class Linear {
 void check_linear(cudaStream_t stream, Totals& totals) {
   cuda::LtGemm gemm;
   for (const Recipe& recipe : kRecipes) {
-    const bool float8 = recipe.by_rows != Scaling::none, fp32 = recipe.forward == DType::fp32;
-    const bool emulated = recipe.by_rows == Scaling::row_32;
+    const bool float8 = recipe.rowwise != Scaling::none, fp32 = recipe.forward == DType::fp32;
+    const bool emulated = recipe.rowwise == Scaling::row_32;
     // 3, 5 and 8 blocks of 128 in each direction: scales with and without padding.
     for (const Size& size : {Size{256, 384, 640}, Size{1024, 512, 384}, Size{384, 1024, 128}}) {
       for (const bool transposed : {false, true}) {
@@ -304,7 +304,7 @@ void check_linear(cudaStream_t stream, Totals& totals) {
   }
   // Nothing to sum: the result is zeros, or what was there, or the bias. Nothing to write: nothing happens.
   for (const Recipe& recipe : kRecipes) {
-    if (recipe.by_rows != Scaling::none && recipe.by_rows != Scaling::tensor) continue;
+    if (recipe.rowwise != Scaling::none && recipe.rowwise != Scaling::tensor) continue;
     Linear no_tokens(gemm, stream, recipe, {0, 64, 32}, false, totals);
     no_tokens.wgrad(false);
     no_tokens.wgrad(true);

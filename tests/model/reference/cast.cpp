@@ -100,12 +100,12 @@ Var linear(Graph& graph, Var x, Var w, Var bias, const LinearCasting& casting) {
   if (bias != nullptr)
     for (std::int64_t t = 0; t < y.rows; ++t)
       for (std::int64_t n = 0; n < y.cols; ++n) y(t, n) = bias->value(n, 0);
-  add_product(y, input->by_rows, transposed(weight->by_rows));
+  add_product(y, input->rowwise, transposed(weight->rowwise));
   const Var node = graph.leaf(std::move(y));
   node->backward = [=, gradient = casting.output_gradient] {
     const Operands dy = gradient(node->gradient);
-    add_product(x->gradient, dy.by_rows, weight->by_columns);
-    add_product(w->gradient, transposed(dy.by_columns), input->by_columns);
+    add_product(x->gradient, dy.rowwise, weight->columnwise);
+    add_product(w->gradient, transposed(dy.columnwise), input->columnwise);
     if (bias == nullptr) return;
     for (std::int64_t t = 0; t < node->gradient.rows; ++t)
       for (std::int64_t n = 0; n < node->gradient.cols; ++n) bias->gradient(n, 0) += node->gradient(t, n);

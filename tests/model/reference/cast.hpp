@@ -40,7 +40,7 @@ Cast cast(const Matrix& x, const CastRule& rule);
 
 /// The values of both copies of a matrix, as products read them: decoded and multiplied by the inverse scales.
 struct Operands {
-  Matrix by_rows, by_columns;
+  Matrix rowwise, columnwise;
 };
 using Casting = std::function<Operands(const Matrix&)>;
 
@@ -49,8 +49,9 @@ struct LinearCasting {
   Casting input, weight, output_gradient;
 };
 
-/// x·wᵀ + bias as a linear in FP8 computes it. Forward reads x and w by rows. The gradient of x is computed from dy by
-/// rows and w by columns, that of w from dy and x by columns, and that of the bias from the plain dy.
+/// x·wᵀ + bias as a linear in FP8 computes it. Forward reads x and w rowwise. The gradient of x is computed from
+/// rowwise dy and columnwise w, the gradient of w from columnwise dy and x, and the gradient of the bias from the plain
+/// dy.
 Var linear(Graph& graph, Var x, Var w, Var bias, const LinearCasting& casting);
 
 }  // namespace shard8::tests::reference
