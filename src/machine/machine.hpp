@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.hpp"
+#include "operation/operation.hpp"
+#include "profile/collective_log.hpp"
+#include "tensor/dtype.hpp"
+
+namespace shard8::machine {
+
+/// The version of the format of machine files.
+inline constexpr std::int64_t kFormat = 1;
+
+/// Where a figure of a machine file comes from.
+struct Source {
+  /// datasheet: published by whoever sells or runs the machine; chosen: somebody's estimate.
+  enum class Kind : std::uint8_t { measured, imported, datasheet, chosen };
+  std::string name;  ///< as entries of the file refer to it
+  Kind kind = Kind::chosen;
+  std::string text;  ///< command, card and date, or file, or address
+};
+std::string_view name_of(Source::Kind kind);
+
+/// What an entry of one of the tables below has besides its key: the time of one call, and where it comes from.
+struct Timed {
+  double seconds = 0;
+  int source = 0;  ///< index in Machine::sources
+  int line = 0;    ///< of the file; 0: made by calibrate
+};
+
+/// A matrix product, counted as operation::Product does. A bias and a residual are not told apart.
+struct ProductTime : Timed {
+  operation::Product product{};
+};
+struct AttentionTime : Timed {
+  operation::Attention attention{};
+};
+/// A kernel bound by memory bandwidth, by the bytes that it reads and writes together. `name` "any" stands for every
+/// kernel that has no entry of its own name.
+struct KernelTime : Timed {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+/// A collective. `bytes` are those of the whole (profile::CollectiveKey). Inside a node `nodes` is 1. `ranks` is the
+/// number of ranks on each node.
+struct CollectiveTime : Timed {
+  profile::Collective op{};
+  int nodes = 1, ranks = 1;
+  std::uint64_t bytes = 0;
+};
+
+/// A number of a machine file that stands alone, and where it comes from.
+struct Figure {
+  double value = 0;
+  int source = -1;  ///< index in Machine::sources; -1: the file does not give it
+  int line = 0;
+  bool given() const { return source >= 0; }
+};
+
+/// Kinds of operations that slow each other down while they run at once. A collective counts as `copies` if copy
+/// engines move its bytes, as `collective` if kernels do.
+enum class Load : std::uint8_t { product, attention, kernel, collective, copies };
+inline constexpr int kLoads = 5;
+std::string_view name_of(Load load);
+
+/// A cluster of equal nodes, as a machine file describes it (docs/projection.md). Times are in seconds, sizes in bytes,
+/// rates a second. Group and key of each member are in its comment.
+struct Machine {
+  std::string path;  ///< of the file, for messages
+
+  std::string name;     ///< machine.name
+  bool device = false;  ///< machine.kind: cuda, else host
+  std::string note;     ///< machine.note
+  std::vector<Source> sources;
+
+  Figure node_devices;  ///< node.devices: devices of a node, or ranks if the machine computes on hosts
+  Figure node_cores;    ///< node.cores of all processors of a node
+
+  std::string device_name;                   ///< device.name
+  Figure peak_fp32, peak_bf16, peak_fp8;     ///< device.peak_*: FLOP/s of dense products
+  Figure memory;                             ///< device.memory: bytes
+  Figure bandwidth;                          ///< device.bandwidth of its memory: bytes/s
+  Figure watts, watts_idle;                  ///< device.watts: its limit; device.watts_idle
+
+  std::vector<ProductTime> products;         ///< group products
+  std::vector<AttentionTime> attention;      ///< group attention
+  std::vector<KernelTime> kernels;           ///< group kernels
+  std::vector<CollectiveTime> collectives;   ///< groups node_collectives and network_collectives
+
+  /// host.issue_product, ...: time in which the host issues one operation to a device. issue_step: what it takes once a
+  /// step besides.
+  Figure issue_product, issue_attention, issue_kernel, issue_collective, issue_step;
+
+  bool copies_in_node = false;  ///< node.moved_by: copies, else kernels: what moves the bytes of collectives in a node
+  Figure link_bandwidth;        ///< node.bandwidth: bytes/s that a rank sends to others of its node
+  Figure link_latency;          ///< node.latency: seconds of a collective in a node that moves nothing
+
+  Figure rails;             ///< network.rails: ports of a node
+  Figure rail_bandwidth;    ///< network.bandwidth of a port and direction: bytes/s that collectives reach at best
+  Figure latency;           ///< network.latency: seconds of a collective over nodes that moves nothing
+  Figure latency_rank;      ///< network.latency_rank: seconds that each further rank adds to it in a ring
+  Figure oversubscription;  ///< network.oversubscription: the factor by which the top of the network has less than its
+                            ///< nodes
+
+  /// overlap.A_by_B: the factor by which A takes longer while B runs; 1 if it is not given.
+  std::array<std::array<Figure, kLoads>, kLoads> slowed{};
+  double slowed_by(Load slow, Load by) const {
+    const Figure& f = slowed[static_cast<std::size_t>(slow)][static_cast<std::size_t>(by)];
+    return f.given() ? f.value : 1.0;
+  }
+
+  /// spread.ranks: standard deviation over ranks of the mean time of a rank's computation; spread.steps: of one rank's
+  /// computation from step to step. Both relative.
+  Figure spread_ranks, spread_steps;
+
+  Figure failures;         ///< reliability.failures: failures of a device in an hour
+  Figure restart_s;        ///< reliability.restart: seconds from a failure to the first step, without reading
+  Figure write_bandwidth;  ///< storage.write: bytes/s of all nodes together
+  Figure read_bandwidth;   ///< storage.read
+
+  /// The machine whose sources has this name and text; it is added if there is none.
+  int add_source(Source::Kind kind, const std::string& source_name, const std::string& text);
+};
+
+}  // namespace shard8::machine
