@@ -30,6 +30,7 @@ struct Arguments {
   TraceArguments trace;
   CompareArguments compare;
   PlanArguments plan;
+  ProjectArguments project;
   std::string restart;  ///< of `run`
   bool compare_off = false;
   bool quiet = false;  ///< of `run`
@@ -106,6 +107,41 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
       ->needs(sweep)
       ->check(kNotEmpty);
   plan->add_flag("--json", arguments.plan.json, "as JSON");
+}
+
+void add_project(CLI::App& app, Arguments& arguments) {
+  ProjectArguments& p = arguments.project;
+  CLI::App* project = add_deck_command(app, arguments.deck, "project",
+                                       "the step of a deck's mesh on a machine that is not here, simulated");
+  project->add_option("--machine", p.machine, "a machine file (docs/projection.md)")->required()->check(kNotEmpty);
+  project
+      ->add_option("--ranks", arguments.ranks,
+                   "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
+      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+  CLI::Option* sweep = project->add_flag("--sweep", p.sweep, "every mesh of so many ranks, the fastest first");
+  project->add_option("--vary", p.vary, "with --sweep: values to try, as in data.micro_batch=1,2,4; may be repeated")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  project->add_option("--fit", p.fit, "with --sweep: memory of a rank, as in 80GiB, in place of the machine's")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  project->add_option("--what-if", p.what_if, "changes of the machine, as in network.bandwidth=0.5x,device.power=0.8x")
+      ->check(kNotEmpty);
+  project->add_flag("--sensitivities", p.sensitivities,
+                    "the step with each property of the machine halved and doubled");
+  project->add_option("--stack", p.stack, "the structure of another training stack, whose step it is")
+      ->check(kNotEmpty);
+  project->add_option("--efficiency", p.efficiency, "times of computation are divided by it")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 10.0));
+  project->add_option("--extrapolate", p.extrapolate, "the most by which a size may exceed the machine file's entries")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
+  project->add_option("--hold-up", p.hold_up_s, "seconds for which a checkpoint holds training up, as measured")
+      ->check(CLI::NonNegativeNumber);
+  project->add_option("--durable", p.durable_s, "seconds until a checkpoint is durable, as measured")
+      ->check(CLI::NonNegativeNumber);
+  project->add_flag("--json", p.json, "as the JSON of a run's summary");
 }
 
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
@@ -249,6 +285,12 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     plan.deck = planned(arguments.deck, arguments.devices, arguments.ranks);
     return plan_command(plan);
   }
+  if (chosen == "project") {
+    ProjectArguments project = arguments.project;
+    project.deck = planned(arguments.deck, "", arguments.ranks);
+    project.command.assign(argv, argv + argc);
+    return project_command(project);
+  }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
@@ -270,6 +312,8 @@ void add_footers(CLI::App& app) {
       {"run", "mpiexec -n 4 shard8 run inputs/quickstart.yaml run.steps=50"},
       {"check", "shard8 check inputs/quickstart.yaml mesh.tensor=4"},
       {"plan", "shard8 plan inputs/plan/llama3_70b.yaml --ranks 512 --sweep --fit 80GiB"},
+      {"project",
+       "shard8 project inputs/plan/llama3_70b.yaml --machine inputs/machines/h100-sxm.yaml --ranks 512 --sweep"},
       {"deck", "shard8 deck mesh --format nml"},
       {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
       {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
@@ -396,6 +440,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(base::version().number));
   add_run(app, arguments);
   add_check_and_plan(app, arguments);
+  add_project(app, arguments);
   CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
   deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
