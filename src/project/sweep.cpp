@@ -48,7 +48,10 @@ Json json_of(const SweepRow& row, const std::vector<Varied>& varied) {
 Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
             std::vector<Varied> varied,
             const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load) {
-  Sweep all{.ranks = ranks, .varied = std::move(varied), .most = most};
+  Sweep all;
+  all.ranks = ranks;
+  all.varied = std::move(varied);
+  all.most = most;
   const auto try_one = [&](const base::Extents& mesh, const std::vector<std::string>& values) {
     std::vector<std::string> given;
     for (std::size_t i = 0; i < values.size(); ++i) given.push_back(all.varied[i].key + '=' + values[i]);
@@ -60,7 +63,10 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
       if (all.refused++ == 0) all.why = e.what();
       return;
     }
-    SweepRow row{mesh, values, train::make_plan(config, 1).total_bytes()};
+    SweepRow row;
+    row.mesh = mesh;
+    row.values = values;
+    row.memory = train::make_plan(config, 1).total_bytes();
     if (most > 0 && row.memory > most) return all.too_large.push_back(std::move(row));
     row.step = project(config, machine, settings);
     row.tokens_per_s = static_cast<double>(config.data.batch * config.model.seq) / row.step.nominal_s;
