@@ -136,7 +136,8 @@ int project_command(const ProjectArguments& given) {
   input.command = arguments.command;
   input.version = {{"shard8", std::string(v.number)}, {"git_hash", std::string(v.git_hash)}};
   input.deck = deck_values(deck.echo);
-  input.run = {.backend = machine.device ? "nccl" : "mpi", .device = std::string(kDevice[machine.device ? 1 : 0])};
+  input.run.backend = machine.device ? "nccl" : "mpi";
+  input.run.device = kDevice[machine.device ? 1 : 0];
   input.memory = {{"planned_total", answer.memory}};
   input.end = {.reason = "projected", .steps = config.run.steps};
   fmt::print("{}\n", project::to_json(answer, config, machine, input));
