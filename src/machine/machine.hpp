@@ -124,7 +124,8 @@ struct Machine {
   Figure write_bandwidth;  ///< storage.write: bytes/s of all nodes together
   Figure read_bandwidth;   ///< storage.read
 
-  /// The index of the source of this name and text, which is added if there is none.
+  /// The index of the source of this kind, name and text. It is added if there is none: where another source has the
+  /// name, as NAME_2, NAME_3, ...
   int add_source(Source::Kind kind, const std::string& source_name, const std::string& text);
 };
 
