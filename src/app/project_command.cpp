@@ -34,7 +34,9 @@ std::optional<project::Failures> failures_of(const ProjectArguments& arguments, 
     return bandwidth.given() ? state / bandwidth.value : 0.0;
   };
   f.durable_s = arguments.durable_s >= 0 ? arguments.durable_s : seconds(machine.write_bandwidth);
-  f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? 0 : f.durable_s;
+  const double copy_s =
+      machine.host_bandwidth.given() ? static_cast<double>(plan.checkpoint.copies) / machine.host_bandwidth.value : 0;
+  f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? copy_s : f.durable_s;
   f.durable_s = std::max(f.durable_s, f.hold_up_s);
   f.restart_s = (machine.restart_s.given() ? machine.restart_s.value : 0) + seconds(machine.read_bandwidth);
   return f;
@@ -109,11 +111,13 @@ int project_command(const ProjectArguments& given) {
   const deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
   const deck::Config& config = deck.config;
   print_warnings(deck);
-  const train::Plan plan = train::make_plan(config, 1);
+  deck::Config with_checkpoints = config;  // what a checkpoint would cost a deck that writes none
+  if (with_checkpoints.checkpoint.dir.empty()) with_checkpoints.checkpoint.dir = deck::CheckpointConfig::kDefaultDir;
+  const train::Plan plan = train::make_plan(with_checkpoints, 1);
   project::Answer answer;
   answer.step = project::project(config, machine, settings);
   answer.efficiency = arguments.efficiency;
-  answer.memory = plan.total_bytes();
+  answer.memory = train::make_plan(config, 1).total_bytes();
   answer.failures = failures_of(arguments, config, plan, machine);
   answer.interval_s = static_cast<double>(config.checkpoint.every) * answer.step.nominal_s;
   if (!arguments.what_if.empty()) {
