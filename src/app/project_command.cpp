@@ -106,9 +106,21 @@ int project_command(const ProjectArguments& given) {
   machine::Machine machine = as_given;
   if (!arguments.what_if.empty())
     machine = project::changed(as_given, project::read_changes(arguments.what_if, "shard8 project: --what-if"));
+  std::optional<project::Stack> stack;
+  if (!arguments.stack.empty()) stack = project::read_stack(arguments.stack);
+  if (arguments.sweep && stack)
+    base::fail(base::ExitCode::deck, "shard8 project: --sweep is of shard8's own step: leave --stack out");
   if (arguments.sweep) return project_sweep(arguments, machine, settings);
 
-  const deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
+  deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
+  project::Structure structure;
+  if (stack) {
+    const std::vector<std::string> of_stack = project::overrides(*stack, deck.config);
+    arguments.deck.overrides.insert(arguments.deck.overrides.end(), of_stack.begin(), of_stack.end());
+    deck = load_for_ranks(arguments.deck, "project", "");
+    structure = project::structure_of(*stack, deck.config);
+    settings.structure = &structure;
+  }
   const deck::Config& config = deck.config;
   print_warnings(deck);
   deck::Config with_checkpoints = config;  // what a checkpoint would cost a deck that writes none
@@ -117,6 +129,7 @@ int project_command(const ProjectArguments& given) {
   project::Answer answer;
   answer.step = project::project(config, machine, settings);
   answer.efficiency = arguments.efficiency;
+  if (stack) answer.stack = stack->name + ' ' + stack->release;
   answer.memory = train::make_plan(config, 1).total_bytes();
   answer.failures = failures_of(arguments, config, plan, machine);
   answer.interval_s = static_cast<double>(config.checkpoint.every) * answer.step.nominal_s;
