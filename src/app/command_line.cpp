@@ -18,6 +18,7 @@
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "deck/fields.hpp"
+#include "deck/number.hpp"
 
 namespace shard8::app {
 
@@ -398,26 +399,13 @@ int after_output(int code) {
 }  // namespace
 
 std::uint64_t bytes_of(const std::string& text, std::string_view option) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"B", 1},         {"kB", 1e3},           {"MB", 1e6},
-      {"GB", 1e9},      {"TB", 1e12},          {"KiB", 1024},
-      {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
-  constexpr double kMost = 1e18;  // fits 64 bits
-  double number = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, status] = std::from_chars(text.data(), last, number);
-  const std::string_view unit(end, static_cast<std::size_t>(last - end));
-  for (const auto& [name, bytes] : kUnits)
-    if (status == std::errc() && unit == name && number * bytes >= 1 && number * bytes < kMost)
-      return static_cast<std::uint64_t>(number * bytes);
-  if (status == std::errc() && unit.empty())
-    base::fail(base::ExitCode::deck,
-               "{}: '{}' has no unit; write {}GiB, or another of B, kB, MB, GB, TB, KiB, MiB and TiB", option, text,
-               text);
-  base::fail(
-      base::ExitCode::deck,
-      "{}: '{}' is not a size; expected a positive number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in 80GiB",
-      option, text);
+  const auto size = deck::parse_size(text);
+  if (size.value) return *size.value;
+  if (deck::parse_real(text).value)
+    base::fail(base::ExitCode::deck, "{}: '{}' has no unit; write {}GiB, or another of {}", option, text, text,
+               deck::size_units("and"));
+  base::fail(base::ExitCode::deck, "{}: '{}' is not a size; expected a positive number and {}, as in 80GiB", option,
+             text, deck::size_units("or"));
 }
 
 void require_standard_output() {
