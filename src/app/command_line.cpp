@@ -28,6 +28,7 @@ struct Arguments {
   DeckArguments deck;
   CkptArguments ckpt;
   BenchArguments bench;
+  CalibrateArguments calibrate;
   TraceArguments trace;
   CompareArguments compare;
   PlanArguments plan;
@@ -206,6 +207,40 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
 }
 
+/// An argument group.key=value; a path with '=' in it has a '/' or no '.' before.
+bool is_override(const std::string& argument) {
+  const auto name = argument.substr(0, argument.find('='));
+  return name.size() < argument.size() && name.find('.') != std::string::npos && name.find('/') == std::string::npos;
+}
+
+void add_calibrate(CLI::App& app, CalibrateArguments& arguments) {
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "measure this machine inside the steps of decks (under mpiexec or srun)");
+  calibrate->add_option("DECK", arguments.decks, "decks: .yaml, .yml or .nml; and group.key=value, changes to all of them")
+      ->required()
+      ->check(kNotEmpty);
+  calibrate->add_option("--out", arguments.out, "the machine file to write")->required()->check(kNotEmpty);
+  calibrate->add_option("--name", arguments.name, "the machine's name; by default that of its card or processor")
+      ->check(kNotEmpty);
+  calibrate->add_option("--base", arguments.base, "a machine file for all that is not measured")->check(kNotEmpty);
+  calibrate
+      ->add_option("--import", arguments.imports,
+                   "FILE[:NODESxRANKS] of nccl-tests, OSU micro-benchmarks or shard8 bench --json; several times")
+      ->check(kNotEmpty)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  calibrate->add_option("--minutes", arguments.minutes, "the time to spend")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 600.0));
+  calibrate->parse_complete_callback([&arguments] {
+    const auto changes = std::stable_partition(arguments.decks.begin(), arguments.decks.end(),
+                                               [](const std::string& a) { return !is_override(a); });
+    arguments.overrides.assign(changes, arguments.decks.end());
+    arguments.decks.erase(changes, arguments.decks.end());
+    if (arguments.decks.empty()) throw CLI::RequiredError("DECK");
+  });
+}
+
 void add_generators(CLI::App& app, Arguments& arguments) {
   app.add_subcommand("man", "print the man page")
       ->add_option("--format", arguments.man_format, "roff, or markdown for docs/commands.md")
@@ -295,6 +330,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
+  if (chosen == "calibrate") return calibrate_command(argc, argv, arguments.calibrate);
   if (chosen == "man")
     return print(arguments.man_format == "roff" ? man_page(command_table(app)) : command_reference(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
@@ -322,6 +358,7 @@ void add_footers(CLI::App& app) {
       {"bench collective", "mpiexec -n 4 shard8 bench collective inputs/quickstart.yaml --max 1MiB"},
       {"bench overlap", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
       {"bench checkpoint", "mpiexec -n 4 shard8 bench checkpoint inputs/quickstart.yaml --dir out"},
+      {"calibrate", "mpiexec -n 2 shard8 calibrate inputs/quickstart.yaml mesh.shard=2 --out machine.yaml"},
       {"ckpt", "shard8 ckpt list out/checkpoints"},
       {"ckpt list", "shard8 ckpt list out/checkpoints"},
       {"ckpt show", "shard8 ckpt show out/checkpoints/step_00001200"},
@@ -436,6 +473,7 @@ int main(int argc, char** argv) {
       add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));
   add_bench_command(app, arguments.bench);
+  add_calibrate(app, arguments.calibrate);
   add_ckpt(app, arguments.ckpt);
   add_trace(app, arguments.trace);
   add_compare(app, arguments.compare);
