@@ -36,6 +36,7 @@ struct Arguments {
   bool quiet = false;  ///< of `run`
   int compare_pairs = 4;
   std::string group, format = "yaml", to;
+  std::string machine;              ///< of `deck --machine FILE`
   std::string shell;                ///< of `completions`
   std::string man_format = "roff";  ///< of `man`
   std::string ranks_of_check;       ///< "print" for `check --ranks`, N for `check --ranks=N`
@@ -170,6 +171,18 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
 }
 
+void add_deck(CLI::App& app, Arguments& arguments) {
+  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
+  CLI::Option* group = deck->add_option("GROUP", arguments.group, "one group only");
+  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema; of --machine yaml or markdown")
+      ->capture_default_str();
+  deck->add_option(
+          "--machine", arguments.machine,
+          "every key of machine files, as a file to be filled in; with a FILE: check it, and say what it gives")
+      ->expected(0, 1)
+      ->excludes(group);
+}
+
 void add_generators(CLI::App& app, Arguments& arguments) {
   app.add_subcommand("man", "print the man page")
       ->add_option("--format", arguments.man_format, "roff, or markdown for docs/commands.md")
@@ -251,7 +264,11 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     return plan_command(plan);
   }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
-  if (chosen == "deck") return deck_command(arguments.group, arguments.format);
+  if (chosen == "deck") {
+    const bool machine = app.get_subcommands().front()->count("--machine") > 0;
+    return machine ? machine_command(arguments.machine, arguments.format)
+                   : deck_command(arguments.group, arguments.format);
+  }
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "man")
     return print(arguments.man_format == "roff" ? man_page(command_table(app)) : command_reference(command_table(app)));
@@ -384,9 +401,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(base::version().number));
   add_run(app, arguments);
   add_check_and_plan(app, arguments);
-  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
-  deck->add_option("GROUP", arguments.group, "one group only");
-  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
+  add_deck(app, arguments);
   CLI::App* convert =
       add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));

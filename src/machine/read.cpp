@@ -179,11 +179,13 @@ class Reader {
       else
         read_field(group, entry, source);
     }
-    for (const Field& field : group.fields) {
-      if (!field.required || given_.contains(fmt::format("{}.{}", group.name, field.key))) continue;
-      errors_.error(raw.name.where, fmt::format("a key is missing in group '{}'", group.name),
-                    fmt::format("{} must be given: {}, {}", field.key, field.help, expected(field)));
-    }
+    std::vector<std::string_view> missing;
+    for (const Field& field : group.fields)
+      if (field.required && !given_.contains(fmt::format("{}.{}", group.name, field.key))) missing.push_back(field.key);
+    if (missing.empty()) return;
+    const bool one = missing.size() == 1;
+    errors_.error(raw.name.where, fmt::format("{} missing in group '{}'", one ? "a key is" : "keys are", group.name),
+                  fmt::format("{} must be given", deck::list_of(missing, "and")));
   }
 
   /// Takes " @SOURCE" from the end of a value. Sets the source, the group's one if there is none at the end.
@@ -233,6 +235,11 @@ class Reader {
   }
 
   void read_row(const Group& group, const RawEntry& entry, std::optional<int> of_group) {
+    if (const std::string_view source_key = kSource; !deck::nearest(entry.key.text, {&source_key, 1}).empty()) {
+      deck::unknown_name(errors_, entry.key, fmt::format("unknown key '{}'", base::quotable(entry.key.text)),
+                         {&source_key, 1}, "keys");
+      return;
+    }
     std::vector<WrongWord> wrong_words;
     const Row row = parse_row(group.table, entry.key.text, wrong_words);
     for (const WrongWord& word : wrong_words)
@@ -240,7 +247,7 @@ class Reader {
     if (!has_value(entry, kTime)) return;
     int source = -1;
     const Token value = without_source(group, entry, of_group, source);
-    const auto seconds = real(value, "the time", -6, {.low = 0, .high = kLongest, .open_low = true}, kTime);
+    const auto seconds = real(value, "time", -6, {.low = 0, .high = kLongest, .open_low = true}, kTime);
     if (!wrong_words.empty() || !seconds) return;
     std::visit(
         [&](auto one) {
@@ -352,7 +359,8 @@ class Reader {
   void check_required() {
     for (const Group& group : all_groups())
       if (group.required && !found_.contains(group.name) && !misspelt_.contains(group.name))
-        errors_.error(Span{}, fmt::format("group '{}' is missing", group.name), std::string(group.help));
+        errors_.error(Span{}, fmt::format("group '{}' is missing", group.name),
+                      "'shard8 deck --machine' prints a file to be filled in");
   }
 
   deck::Diagnostics& errors_;
