@@ -72,6 +72,7 @@ std::vector<Field> host_fields() {
       number("issue_kernel", &M::issue_kernel, kMicro, bounds, "4", "another kernel"),
       number("issue_collective", &M::issue_collective, kMicro, bounds, "12", "a collective"),
       number("issue_step", &M::issue_step, kMicro, from_to(0, 1e8), "300", "what a step takes once besides"),
+      number("bandwidth", &M::host_bandwidth, kGiga, up_to(1e5), "50", "that a rank copies between device and host"),
   };
 }
 

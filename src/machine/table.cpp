@@ -78,17 +78,17 @@ std::string markdown() {
   for (const Group& group : all_groups()) {
     out += fmt::format("{}### {}\n\n{}\n\n", out.empty() ? "" : "\n", group.name, escaped(group.help));
     if (!group.form.empty()) {
-      out += "| entry | value | for example |\n|---|---|---|\n";
+      out += "entry | value | for example\n---|---|---\n";
       std::string examples;
       for (const std::string_view example : group.examples)
         examples += fmt::format("{}`{}`", examples.empty() ? "" : "<br>", example);
-      out += fmt::format("| `{}` | {} | {} |\n", escaped(group.form), group.value, examples);
+      out += fmt::format("`{}` | {} | {}\n", escaped(group.form), group.value, examples);
       continue;
     }
-    out += "| key | value | meaning |\n|---|---|---|\n";
+    out += "key | value | meaning\n---|---|---\n";
     for (const Field& field : group.fields)
-      out += fmt::format("| `{}` | {} | {}{} |\n", field.key, value_of(field), field.help,
-                         field.required ? "; required" : "");
+      out +=
+          fmt::format("`{}` | {} | {}{}\n", field.key, value_of(field), field.help, field.required ? "; required" : "");
   }
   return out;
 }
