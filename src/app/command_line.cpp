@@ -27,14 +27,17 @@ struct Arguments {
   DeckArguments deck;
   CkptArguments ckpt;
   BenchArguments bench;
+  CalibrateArguments calibrate;
   TraceArguments trace;
   CompareArguments compare;
   PlanArguments plan;
+  ProjectArguments project;
   std::string restart;  ///< of `run`
   bool compare_off = false;
   bool quiet = false;  ///< of `run`
   int compare_pairs = 4;
   std::string group, format = "yaml", to;
+  std::string machine;              ///< of `deck --machine FILE`
   std::string shell;                ///< of `completions`
   std::string man_format = "roff";  ///< of `man`
   std::string ranks_of_check;       ///< "print" for `check --ranks`, N for `check --ranks=N`
@@ -108,6 +111,41 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
   plan->add_flag("--json", arguments.plan.json, "as JSON");
 }
 
+void add_project(CLI::App& app, Arguments& arguments) {
+  ProjectArguments& p = arguments.project;
+  CLI::App* project = add_deck_command(app, arguments.deck, "project",
+                                       "the step of a deck's mesh on a machine that is not here, simulated");
+  project->add_option("--machine", p.machine, "a machine file (docs/projection.md)")->required()->check(kNotEmpty);
+  project
+      ->add_option("--ranks", arguments.ranks,
+                   "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
+      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+  CLI::Option* sweep = project->add_flag("--sweep", p.sweep, "every mesh of so many ranks, the fastest first");
+  project->add_option("--vary", p.vary, "with --sweep: values to try, as in data.micro_batch=1,2,4; may be repeated")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  project->add_option("--fit", p.fit, "with --sweep: memory of a rank, as in 80GiB, in place of the machine's")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  project->add_option("--what-if", p.what_if, "changes of the machine, as in network.bandwidth=0.5x,device.power=0.8x")
+      ->check(kNotEmpty);
+  project->add_flag("--sensitivities", p.sensitivities,
+                    "the step with each property of the machine halved and doubled");
+  project->add_option("--stack", p.stack, "the structure of another training stack, whose step it is")
+      ->check(kNotEmpty);
+  project->add_option("--efficiency", p.efficiency, "times of computation are divided by it")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 10.0));
+  project->add_option("--extrapolate", p.extrapolate, "the most by which a size may exceed the machine file's entries")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
+  project->add_option("--hold-up", p.hold_up_s, "seconds for which a checkpoint holds training up, as measured")
+      ->check(CLI::NonNegativeNumber);
+  project->add_option("--durable", p.durable_s, "seconds until a checkpoint is durable, as measured")
+      ->check(CLI::NonNegativeNumber);
+  project->add_flag("--json", p.json, "as the JSON of a run's summary");
+}
+
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
   CLI::App* ckpt = app.add_subcommand("ckpt", "look at checkpoints, verify and export them");
   ckpt->require_subcommand(1);
@@ -167,6 +205,53 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   number(checkpoint, "--runs", arguments.runs, "how often", 1, 40);
   checkpoint->add_option("--dir", arguments.dir, "the folder to write to (output.dir)");
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
+}
+
+void add_deck(CLI::App& app, Arguments& arguments) {
+  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
+  CLI::Option* group = deck->add_option("GROUP", arguments.group, "one group only");
+  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema; of --machine yaml or markdown")
+      ->capture_default_str();
+  deck->add_option(
+          "--machine", arguments.machine,
+          "every key of machine files, as a file to be filled in; with a FILE: check it, and say what it gives")
+      ->expected(0, 1)
+      ->excludes(group);
+}
+
+/// An argument group.key=value; a path with '=' in it has a '/' or no '.' before.
+bool is_override(const std::string& argument) {
+  const auto name = argument.substr(0, argument.find('='));
+  return name.size() < argument.size() && name.find('.') != std::string::npos && name.find('/') == std::string::npos;
+}
+
+void add_calibrate(CLI::App& app, CalibrateArguments& arguments) {
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "measure this machine inside the steps of decks (under mpiexec or srun)");
+  calibrate
+      ->add_option("DECK", arguments.decks, "decks: .yaml, .yml or .nml; and group.key=value, changes to all of them")
+      ->required()
+      ->check(kNotEmpty);
+  calibrate->add_option("--out", arguments.out, "the machine file to write")->required()->check(kNotEmpty);
+  calibrate->add_option("--name", arguments.name, "the machine's name; by default that of its card or processor")
+      ->check(kNotEmpty);
+  calibrate->add_option("--base", arguments.base, "a machine file for all that is not measured")->check(kNotEmpty);
+  calibrate
+      ->add_option("--import", arguments.imports,
+                   "FILE[:NODESxRANKS] of nccl-tests, OSU micro-benchmarks or shard8 bench --json; several times")
+      ->check(kNotEmpty)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  calibrate->add_option("--minutes", arguments.minutes, "the time to spend")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 600.0));
+  calibrate->parse_complete_callback([&arguments] {
+    const auto changes = std::stable_partition(arguments.decks.begin(), arguments.decks.end(),
+                                               [](const std::string& a) { return !is_override(a); });
+    arguments.overrides.assign(changes, arguments.decks.end());
+    arguments.decks.erase(changes, arguments.decks.end());
+    if (arguments.decks.empty()) throw CLI::RequiredError("DECK");
+  });
 }
 
 void add_generators(CLI::App& app, Arguments& arguments) {
@@ -249,9 +334,20 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     plan.deck = planned(arguments.deck, arguments.devices, arguments.ranks);
     return plan_command(plan);
   }
+  if (chosen == "project") {
+    ProjectArguments project = arguments.project;
+    project.deck = planned(arguments.deck, "", arguments.ranks);
+    project.command.assign(argv, argv + argc);
+    return project_command(project);
+  }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
-  if (chosen == "deck") return deck_command(arguments.group, arguments.format);
+  if (chosen == "deck") {
+    const bool machine = app.get_subcommands().front()->count("--machine") > 0;
+    return machine ? machine_command(arguments.machine, arguments.format)
+                   : deck_command(arguments.group, arguments.format);
+  }
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
+  if (chosen == "calibrate") return calibrate_command(argc, argv, arguments.calibrate);
   if (chosen == "man")
     return print(arguments.man_format == "roff" ? man_page(command_table(app)) : command_reference(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
@@ -270,6 +366,8 @@ void add_footers(CLI::App& app) {
       {"run", "mpiexec -n 4 shard8 run inputs/quickstart.yaml run.steps=50"},
       {"check", "shard8 check inputs/quickstart.yaml mesh.tensor=4"},
       {"plan", "shard8 plan inputs/plan/llama3_70b.yaml --ranks 512 --sweep --fit 80GiB"},
+      {"project",
+       "shard8 project inputs/plan/llama3_70b.yaml --machine inputs/machines/h100-sxm.yaml --ranks 512 --sweep"},
       {"deck", "shard8 deck mesh --format nml"},
       {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
       {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
@@ -277,6 +375,7 @@ void add_footers(CLI::App& app) {
       {"bench collective", "mpiexec -n 4 shard8 bench collective inputs/quickstart.yaml --max 1MiB"},
       {"bench overlap", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
       {"bench checkpoint", "mpiexec -n 4 shard8 bench checkpoint inputs/quickstart.yaml --dir out"},
+      {"calibrate", "mpiexec -n 2 shard8 calibrate inputs/quickstart.yaml mesh.shard=2 --out machine.yaml"},
       {"ckpt", "shard8 ckpt list out/checkpoints"},
       {"ckpt list", "shard8 ckpt list out/checkpoints"},
       {"ckpt show", "shard8 ckpt show out/checkpoints/step_00001200"},
@@ -360,35 +459,6 @@ int after_output(int code) {
 
 }  // namespace
 
-std::uint64_t bytes_of(const std::string& text, std::string_view option) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"B", 1},         {"kB", 1e3},           {"MB", 1e6},
-      {"GB", 1e9},      {"TB", 1e12},          {"KiB", 1024},
-      {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
-  constexpr double kMost = 1e18;  // fits 64 bits
-  double number = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, status] = std::from_chars(text.data(), last, number);
-  const std::string_view unit(end, static_cast<std::size_t>(last - end));
-  for (const auto& [name, bytes] : kUnits)
-    if (status == std::errc() && unit == name && number * bytes >= 1 && number * bytes < kMost)
-      return static_cast<std::uint64_t>(number * bytes);
-  if (status == std::errc() && unit.empty())
-    base::fail(base::ExitCode::deck,
-               "{}: '{}' has no unit; write {}GiB, or another of B, kB, MB, GB, TB, KiB, MiB and TiB", option, text,
-               text);
-  base::fail(
-      base::ExitCode::deck,
-      "{}: '{}' is not a size; expected a positive number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in 80GiB",
-      option, text);
-}
-
-void require_standard_output() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  base::fail(base::ExitCode::environment,
-             "standard output could not be written: it is incomplete; send it to where there is room");
-}
-
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"shard8: trains a transformer with sharded weights and times every phase", "shard8"};
@@ -396,13 +466,13 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(base::version().number));
   add_run(app, arguments);
   add_check_and_plan(app, arguments);
-  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
-  deck->add_option("GROUP", arguments.group, "one group only");
-  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
+  add_project(app, arguments);
+  add_deck(app, arguments);
   CLI::App* convert =
       add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));
   add_bench_command(app, arguments.bench);
+  add_calibrate(app, arguments.calibrate);
   add_ckpt(app, arguments.ckpt);
   add_trace(app, arguments.trace);
   add_compare(app, arguments.compare);

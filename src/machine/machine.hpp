@@ -82,20 +82,22 @@ struct Machine {
   Figure node_devices;  ///< node.devices: devices of a node, or ranks if the machine computes on hosts
   Figure node_cores;    ///< node.cores of all processors of a node
 
-  std::string device_name;                   ///< device.name
-  Figure peak_fp32, peak_bf16, peak_fp8;     ///< device.peak_*: FLOP/s of dense products
-  Figure memory;                             ///< device.memory: bytes
-  Figure bandwidth;                          ///< device.bandwidth of its memory: bytes/s
-  Figure watts, watts_idle;                  ///< device.watts: its limit; device.watts_idle
+  std::string device_name;                ///< device.name
+  Figure peak_fp32, peak_bf16, peak_fp8;  ///< device.peak_*: FLOP/s of dense products
+  Figure memory;                          ///< device.memory: bytes
+  Figure bandwidth;                       ///< device.bandwidth of its memory: bytes/s
+  Figure watts, watts_idle;               ///< device.watts: its limit; device.watts_idle
 
-  std::vector<ProductTime> products;         ///< group products
-  std::vector<AttentionTime> attention;      ///< group attention
-  std::vector<KernelTime> kernels;           ///< group kernels
-  std::vector<CollectiveTime> collectives;   ///< groups node_collectives and network_collectives
+  std::vector<ProductTime> products;        ///< group products
+  std::vector<AttentionTime> attention;     ///< group attention
+  std::vector<KernelTime> kernels;          ///< group kernels
+  std::vector<CollectiveTime> collectives;  ///< groups node_collectives and network_collectives
 
   /// host.issue_product, ...: time in which the host issues one operation to a device. issue_step: what it takes once a
   /// step besides.
   Figure issue_product, issue_attention, issue_kernel, issue_collective, issue_step;
+
+  Figure host_bandwidth;  ///< host.bandwidth: bytes/s that a rank copies between its device and the host
 
   bool copies_in_node = false;  ///< node.moved_by: copies, else kernels: what moves the bytes of collectives in a node
   Figure link_bandwidth;        ///< node.bandwidth: bytes/s that a rank sends to others of its node
@@ -124,7 +126,8 @@ struct Machine {
   Figure write_bandwidth;  ///< storage.write: bytes/s of all nodes together
   Figure read_bandwidth;   ///< storage.read
 
-  /// The machine whose sources has this name and text; it is added if there is none.
+  /// The index of the source of this kind, name and text. It is added if there is none: where another source has the
+  /// name, as NAME_2, NAME_3, ...
   int add_source(Source::Kind kind, const std::string& source_name, const std::string& text);
 };
 

@@ -339,9 +339,9 @@ Stack read_stack_text(std::string_view text, const std::string& name) {
 }
 
 std::string stack_keys_table() {
-  std::string table = "| key | value | default | meaning |\n|---|---|---|---|\n";
+  std::string table = "key | value | default | meaning\n---|---|---|---\n";
   for (const Key& key : kKeys)
-    table += fmt::format("| `{}` | {} | {} | {} |\n", key.name, key.values, key.standard, key.help);
+    table += fmt::format("`{}` | {} | {} | {}\n", key.name, key.values, key.standard, key.help);
   return table;
 }
 

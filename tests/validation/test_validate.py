@@ -94,7 +94,6 @@ class OtherRows(unittest.TestCase):
                         else row["precision"]} for i, row in enumerate(table_of()) if row["id"] in ("r02", "r03", "r06")]
         done = validate(write("others.csv", table))
         self.assertEqual(done.returncode, 2)  # half the layers in the time of all: no efficiency explains that
-        self.assertIn("column", done.stderr + "column")
         self.assertIn("below 0.65", done.stderr)
         for row in table:
             row["anchor"] = "no"
@@ -102,7 +101,9 @@ class OtherRows(unittest.TestCase):
         done = validate(write("others.csv", table), "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([item["scored"] for item in json.loads(done.stdout)], ["own"] * 3)
-        done = validate(write("others.csv", table))
+        efficiencies.write("kept.json", [efficiencies.Efficiency("torchtitan", "float8", 0.8, 4e14, "r03, there")])
+        done = validate(write("others.csv", table), "--efficiencies", "kept.json")
+        self.assertIn("torchtitan, float8: 0.8000, kept from r03, there", done.stdout)
         self.assertIn("float8 rowwise has no anchor: the efficiency of", done.stdout)
 
     def test_decks(self):
