@@ -29,6 +29,7 @@ struct Arguments {
   BenchArguments bench;
   TraceArguments trace;
   CompareArguments compare;
+  HistoryArguments history;
   PlanArguments plan;
   ProjectArguments project;
   std::string restart;  ///< of `run`
@@ -262,6 +263,12 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
   });
 }
 
+void add_history(CLI::App& app, HistoryArguments& arguments) {
+  CLI::App* history = app.add_subcommand("history", "where the time of all legs of a training went, and its goodput");
+  history->add_option("OUTPUT", arguments.folder, "output.dir of a training")->required()->check(kNotEmpty);
+  history->add_flag("--json", arguments.json, "as JSON");
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -273,6 +280,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     return run_command(argc, argv, run);
   }
   if (chosen == "compare") return compare_command(arguments.compare);
+  if (chosen == "history") return history_command(arguments.history);
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") {
     const bool ranks_only = arguments.ranks_of_check == "print";
@@ -328,6 +336,7 @@ void add_footers(CLI::App& app) {
       {"ckpt export", "shard8 ckpt export out/checkpoints --to weights"},
       {"trace", "shard8 trace out --timeline layer.svg"},
       {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
+      {"history", "shard8 history out/quickstart"},
       {"info", "shard8 info"},
       {"man", "shard8 man >shard8.1"},
       {"completions", "shard8 completions bash >shard8"}};
@@ -451,6 +460,7 @@ int main(int argc, char** argv) {
   add_ckpt(app, arguments.ckpt);
   add_trace(app, arguments.trace);
   add_compare(app, arguments.compare);
+  add_history(app, arguments.history);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   add_generators(app, arguments);
   add_footers(app);

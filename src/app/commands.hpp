@@ -97,6 +97,12 @@ struct CompareArguments {
   bool json = false;
 };
 
+/// What `history` adds up.
+struct HistoryArguments {
+  std::string folder;  ///< output.dir of a training
+  bool json = false;
+};
+
 /// What `trace` is to do with the trace of a run.
 struct TraceArguments {
   std::string folder;      ///< output.dir of the run
@@ -144,6 +150,8 @@ int ckpt_command(const CkptArguments& arguments);
 int trace_command(const TraceArguments& arguments);
 /// Compares runs. Returns ExitCode::verification if a run is worse than the first one by more than the limits.
 int compare_command(const CompareArguments& arguments);
+/// Adds up the legs of a training. Error(deck) if the folder holds none, or a file of it is damaged.
+int history_command(const HistoryArguments& arguments);
 int info_command();
 
 /// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.
