@@ -18,6 +18,7 @@
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "deck/fields.hpp"
+#include "deck/number.hpp"
 
 namespace shard8::app {
 
@@ -27,6 +28,7 @@ struct Arguments {
   DeckArguments deck;
   CkptArguments ckpt;
   BenchArguments bench;
+  CalibrateArguments calibrate;
   TraceArguments trace;
   CompareArguments compare;
   HistoryArguments history;
@@ -206,6 +208,40 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
 }
 
+/// An argument group.key=value; a path with '=' in it has a '/' or no '.' before.
+bool is_override(const std::string& argument) {
+  const auto name = argument.substr(0, argument.find('='));
+  return name.size() < argument.size() && name.find('.') != std::string::npos && name.find('/') == std::string::npos;
+}
+
+void add_calibrate(CLI::App& app, CalibrateArguments& arguments) {
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "measure this machine inside the steps of decks (under mpiexec or srun)");
+  calibrate->add_option("DECK", arguments.decks, "decks: .yaml, .yml or .nml; and group.key=value, changes to all of them")
+      ->required()
+      ->check(kNotEmpty);
+  calibrate->add_option("--out", arguments.out, "the machine file to write")->required()->check(kNotEmpty);
+  calibrate->add_option("--name", arguments.name, "the machine's name; by default that of its card or processor")
+      ->check(kNotEmpty);
+  calibrate->add_option("--base", arguments.base, "a machine file for all that is not measured")->check(kNotEmpty);
+  calibrate
+      ->add_option("--import", arguments.imports,
+                   "FILE[:NODESxRANKS] of nccl-tests, OSU micro-benchmarks or shard8 bench --json; several times")
+      ->check(kNotEmpty)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  calibrate->add_option("--minutes", arguments.minutes, "the time to spend")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 600.0));
+  calibrate->parse_complete_callback([&arguments] {
+    const auto changes = std::stable_partition(arguments.decks.begin(), arguments.decks.end(),
+                                               [](const std::string& a) { return !is_override(a); });
+    arguments.overrides.assign(changes, arguments.decks.end());
+    arguments.decks.erase(changes, arguments.decks.end());
+    if (arguments.decks.empty()) throw CLI::RequiredError("DECK");
+  });
+}
+
 void add_generators(CLI::App& app, Arguments& arguments) {
   app.add_subcommand("man", "print the man page")
       ->add_option("--format", arguments.man_format, "roff, or markdown for docs/commands.md")
@@ -302,6 +338,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
   if (chosen == "deck") return deck_command(arguments.group, arguments.format);
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
+  if (chosen == "calibrate") return calibrate_command(argc, argv, arguments.calibrate);
   if (chosen == "man")
     return print(arguments.man_format == "roff" ? man_page(command_table(app)) : command_reference(command_table(app)));
   if (chosen == "completions") return print(completions(command_table(app), arguments.shell));
@@ -329,6 +366,7 @@ void add_footers(CLI::App& app) {
       {"bench collective", "mpiexec -n 4 shard8 bench collective inputs/quickstart.yaml --max 1MiB"},
       {"bench overlap", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
       {"bench checkpoint", "mpiexec -n 4 shard8 bench checkpoint inputs/quickstart.yaml --dir out"},
+      {"calibrate", "mpiexec -n 2 shard8 calibrate inputs/quickstart.yaml mesh.shard=2 --out machine.yaml"},
       {"ckpt", "shard8 ckpt list out/checkpoints"},
       {"ckpt list", "shard8 ckpt list out/checkpoints"},
       {"ckpt show", "shard8 ckpt show out/checkpoints/step_00001200"},
@@ -414,26 +452,13 @@ int after_output(int code) {
 }  // namespace
 
 std::uint64_t bytes_of(const std::string& text, std::string_view option) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"B", 1},         {"kB", 1e3},           {"MB", 1e6},
-      {"GB", 1e9},      {"TB", 1e12},          {"KiB", 1024},
-      {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
-  constexpr double kMost = 1e18;  // fits 64 bits
-  double number = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, status] = std::from_chars(text.data(), last, number);
-  const std::string_view unit(end, static_cast<std::size_t>(last - end));
-  for (const auto& [name, bytes] : kUnits)
-    if (status == std::errc() && unit == name && number * bytes >= 1 && number * bytes < kMost)
-      return static_cast<std::uint64_t>(number * bytes);
-  if (status == std::errc() && unit.empty())
-    base::fail(base::ExitCode::deck,
-               "{}: '{}' has no unit; write {}GiB, or another of B, kB, MB, GB, TB, KiB, MiB and TiB", option, text,
-               text);
-  base::fail(
-      base::ExitCode::deck,
-      "{}: '{}' is not a size; expected a positive number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in 80GiB",
-      option, text);
+  const auto size = deck::parse_size(text);
+  if (size.value) return *size.value;
+  if (deck::parse_real(text).value)
+    base::fail(base::ExitCode::deck, "{}: '{}' has no unit; write {}GiB, or another of {}", option, text, text,
+               deck::size_units("and"));
+  base::fail(base::ExitCode::deck, "{}: '{}' is not a size; expected a positive number and {}, as in 80GiB", option,
+             text, deck::size_units("or"));
 }
 
 void require_standard_output() {
@@ -457,6 +482,7 @@ int main(int argc, char** argv) {
       add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));
   add_bench_command(app, arguments.bench);
+  add_calibrate(app, arguments.calibrate);
   add_ckpt(app, arguments.ckpt);
   add_trace(app, arguments.trace);
   add_compare(app, arguments.compare);

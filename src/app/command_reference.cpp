@@ -42,10 +42,10 @@ std::string row_of(const CommandEntry& command) {
     usage += positional.required ? fmt::format(" {}{}", positional.names.front(), many)
                                  : fmt::format(" [{}{}]", positional.names.front(), many);
   }
-  std::string row = fmt::format("| `{}` | {}", in_cell(usage), in_cell(command.help));
+  std::string row = fmt::format("`{}` | {}", in_cell(usage), in_cell(command.help));
   for (const ArgumentEntry& option : command.options)
     if (option.names.back() != "--help") row += option_text(option);
-  return row + " |\n";
+  return row + '\n';
 }
 
 }  // namespace
@@ -55,11 +55,10 @@ std::string command_reference(const std::vector<CommandEntry>& table) {
       "# Commands\n\n"
       "<!-- Generated from the program's command line; to change it: shard8 man --format markdown > docs/commands.md "
       "-->\n\n"
-      "`group.key=value` replaces a value of the deck. `run` and `bench` are started by mpiexec or srun, one process a "
-      "rank; "
-      "the\nother commands use one process. `shard8 COMMAND --help` prints an example, too. Values in parentheses are "
+      "`group.key=value` replaces a value of the deck. `run`, `bench` and `calibrate` are started by mpiexec or srun, one "
+      "process a rank; the\nother commands use one process. `shard8 COMMAND --help` prints an example, too. Values in parentheses are "
       "defaults.\n\n"
-      "| command | what it does, and its options |\n|---|---|\n";
+      "command | what it does, and its options\n---|---\n";
   for (const CommandEntry& command : table)
     if (!command.words.empty() && command.subcommands.empty()) page += row_of(command);
   return page;

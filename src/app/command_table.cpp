@@ -148,7 +148,7 @@ is an MPI mini\-app: it trains a transformer with sharded weights and tensor par
 where the time of a step and every byte went. A deck is a YAML file or a file of Fortran namelists. An argument
 \fIgroup.key=value\fR replaces a value of the deck. \fBshard8 deck\fR prints every key.
 .PP
-\fBrun\fR and \fBbench\fR are started by mpiexec or srun, one process a rank. The other commands use one process.
+\fBrun\fR, \fBbench\fR and \fBcalibrate\fR are started by mpiexec or srun, one process a rank. The other commands use one process.
 .SH OPTIONS
 )";
   for (const ArgumentEntry& option : program.options) add_argument(page, option, false);

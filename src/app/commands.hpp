@@ -60,6 +60,17 @@ struct BenchArguments {
   bool check = true;
 };
 
+/// What `calibrate` measures, and where it writes the machine file.
+struct CalibrateArguments {
+  std::vector<std::string> decks;      ///< one at least
+  std::vector<std::string> overrides;  ///< group.key=value, of every deck
+  std::string out;                     ///< the file
+  std::string name;                    ///< of the machine; empty: that of its card or processor
+  std::string base;                    ///< a machine file for what is not measured; empty: none
+  std::vector<std::string> imports;    ///< as bench::read_import() takes them
+  double minutes = 5;                  ///< the time to spend
+};
+
 /// What `check` prints: what a run would do, or one thing alone, for scripts.
 struct CheckArguments {
   DeckArguments deck;
@@ -133,7 +144,7 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();
 
-/// The subcommands. Each returns the process's exit code. `run` and `bench` start MPI, with argc and argv, and run
+/// The subcommands. Each returns the process's exit code. `run`, `bench` and `calibrate` start MPI, with argc and argv, and run
 /// under comm::run_guarded, which prints errors; the others use one process and throw them.
 int run_command(int argc, char** argv, const RunArguments& arguments);
 int check_command(const CheckArguments& arguments);
@@ -143,6 +154,8 @@ int project_command(const ProjectArguments& arguments);
 int convert_command(const DeckArguments& deck, const std::string& to);
 int deck_command(const std::string& group, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
+/// Measures this machine and writes a machine file. Starts MPI as `bench` does.
+int calibrate_command(int argc, char** argv, const CalibrateArguments& arguments);
 /// Reads checkpoints. Error(checkpoint) or that code if one is not usable.
 int ckpt_command(const CkptArguments& arguments);
 /// Merges the traces of ranks. Error(environment) if a file is missing, cut off or cannot be written; Error(deck) for a

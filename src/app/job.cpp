@@ -105,6 +105,12 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
   return code;
 }
 
+deck::LoadResult load_deck(const comm::Communicator& world, const DeckArguments& arguments) {
+  deck::LoadResult deck = load_everywhere(world, arguments);
+  check_ranks(world, deck.config.mesh);
+  return deck;
+}
+
 std::string machine_of(const Job& job) {
   if (job.world.device() != nullptr) return fmt::format("{} x {}", job.world.size(), train::machine_name());
   return fmt::format("{}, {} a node, {} a rank", train::machine_name(), base::count(job.node.cores, "core", "cores"),

@@ -36,6 +36,10 @@ struct Job {
 int run_job(int argc, char** argv, const DeckArguments& arguments, const std::function<int(Job&)>& body,
             StopRequests* requests = nullptr);
 
+/// Reads another deck for the ranks of a job, on rank 0, and checks it and the number of ranks on every rank. Rank 0
+/// prints the warnings. Collective. AgreedError as run_job() prints them.
+deck::LoadResult load_deck(const comm::Communicator& world, const DeckArguments& arguments);
+
 /// The machine on which a job runs, for files of figures: "Intel Xeon, 8 cores a node, 2 threads a rank" or "4 x NVIDIA
 /// H200".
 std::string machine_of(const Job& job);

@@ -34,7 +34,9 @@ std::optional<project::Failures> failures_of(const ProjectArguments& arguments, 
     return bandwidth.given() ? state / bandwidth.value : 0.0;
   };
   f.durable_s = arguments.durable_s >= 0 ? arguments.durable_s : seconds(machine.write_bandwidth);
-  f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? 0 : f.durable_s;
+  const double copy_s =
+      machine.host_bandwidth.given() ? static_cast<double>(plan.checkpoint.copies) / machine.host_bandwidth.value : 0;
+  f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? copy_s : f.durable_s;
   f.durable_s = std::max(f.durable_s, f.hold_up_s);
   f.restart_s = (machine.restart_s.given() ? machine.restart_s.value : 0) + seconds(machine.read_bandwidth);
   return f;
@@ -104,16 +106,31 @@ int project_command(const ProjectArguments& given) {
   machine::Machine machine = as_given;
   if (!arguments.what_if.empty())
     machine = project::changed(as_given, project::read_changes(arguments.what_if, "shard8 project: --what-if"));
+  std::optional<project::Stack> stack;
+  if (!arguments.stack.empty()) stack = project::read_stack(arguments.stack);
+  if (arguments.sweep && stack)
+    base::fail(base::ExitCode::deck, "shard8 project: --sweep is of shard8's own step: leave --stack out");
   if (arguments.sweep) return project_sweep(arguments, machine, settings);
 
-  const deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
+  deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
+  project::Structure structure;
+  if (stack) {
+    const std::vector<std::string> of_stack = project::overrides(*stack, deck.config);
+    arguments.deck.overrides.insert(arguments.deck.overrides.end(), of_stack.begin(), of_stack.end());
+    deck = load_for_ranks(arguments.deck, "project", "");
+    structure = project::structure_of(*stack, deck.config);
+    settings.structure = &structure;
+  }
   const deck::Config& config = deck.config;
   print_warnings(deck);
-  const train::Plan plan = train::make_plan(config, 1);
+  deck::Config with_checkpoints = config;  // what a checkpoint would cost a deck that writes none
+  if (with_checkpoints.checkpoint.dir.empty()) with_checkpoints.checkpoint.dir = deck::CheckpointConfig::kDefaultDir;
+  const train::Plan plan = train::make_plan(with_checkpoints, 1);
   project::Answer answer;
   answer.step = project::project(config, machine, settings);
   answer.efficiency = arguments.efficiency;
-  answer.memory = plan.total_bytes();
+  if (stack) answer.stack = stack->name + ' ' + stack->release;
+  answer.memory = train::make_plan(config, 1).total_bytes();
   answer.failures = failures_of(arguments, config, plan, machine);
   answer.interval_s = static_cast<double>(config.checkpoint.every) * answer.step.nominal_s;
   if (!arguments.what_if.empty()) {
@@ -136,7 +153,8 @@ int project_command(const ProjectArguments& given) {
   input.command = arguments.command;
   input.version = {{"shard8", std::string(v.number)}, {"git_hash", std::string(v.git_hash)}};
   input.deck = deck_values(deck.echo);
-  input.run = {.backend = machine.device ? "nccl" : "mpi", .device = std::string(kDevice[machine.device ? 1 : 0])};
+  input.run.backend = machine.device ? "nccl" : "mpi";
+  input.run.device = kDevice[machine.device ? 1 : 0];
   input.memory = {{"planned_total", answer.memory}};
   input.end = {.reason = "projected", .steps = config.run.steps};
   fmt::print("{}\n", project::to_json(answer, config, machine, input));

@@ -18,18 +18,6 @@ namespace {
 
 bool is_finite(double bound) { return bound - bound == 0.0; }
 
-std::string bounds_text(const Bounds& bounds) {
-  if (is_finite(bounds.low) && is_finite(bounds.high) && !bounds.open_low && !bounds.open_high) {
-    return fmt::format("{} from {} to {}", bounds.or_zero ? ", 0 or" : "", bounds.low, bounds.high);
-  }
-  std::string text;
-  if (is_finite(bounds.low)) text += fmt::format(" {} {}", bounds.open_low ? ">" : ">=", bounds.low);
-  if (is_finite(bounds.high)) {
-    text += fmt::format("{} {} {}", text.empty() ? "" : " and", bounds.open_high ? "<" : "<=", bounds.high);
-  }
-  return text;
-}
-
 // The text in single quotes; quotes in the text are doubled. YAML and namelists both read this form.
 std::string quoted(const std::string& text) {
   std::string out = "'";
@@ -64,6 +52,18 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string text_of(const Bounds& bounds) {
+  if (is_finite(bounds.low) && is_finite(bounds.high) && !bounds.open_low && !bounds.open_high) {
+    return fmt::format("{} from {} to {}", bounds.or_zero ? ", 0 or" : "", bounds.low, bounds.high);
+  }
+  std::string text;
+  if (is_finite(bounds.low)) text += fmt::format(" {} {}", bounds.open_low ? ">" : ">=", bounds.low);
+  if (is_finite(bounds.high)) {
+    text += fmt::format("{} {} {}", text.empty() ? "" : " and", bounds.open_high ? "<" : "<=", bounds.high);
+  }
+  return text;
+}
 
 std::span<const Group> all_groups() {
   static const std::array<Group, 12> groups = {{
@@ -124,7 +124,7 @@ std::string list_of(std::span<const std::string_view> names, std::string_view la
 }
 
 std::string expected(const Field& field) {
-  const std::string bounds = bounds_text(field.bounds);
+  const std::string bounds = text_of(field.bounds);
   const Bounds& b = field.bounds;
   if (field.access.index() == 0 && b.low == 1 && !b.open_low && !is_finite(b.high)) return "a positive integer";
   if (field.access.index() == 2 && b.low > 0)

@@ -59,6 +59,9 @@ struct Bounds {
   }
 };
 
+/// The bounds behind the name of a type in a message: " >= 1", " from 0 to 1"; empty for none.
+std::string text_of(const Bounds& bounds);
+
 /// The largest integer in a deck. Products of two such numbers fit 64 bits.
 inline constexpr std::int64_t kMostInteger = 2147483647;
 

@@ -29,19 +29,6 @@ Syntax syntax_of(const std::string& name) {
   base::fail(base::ExitCode::deck, "{}: error: a deck's name ends in .yaml, .yml or .nml, this one in '{}'", name, end);
 }
 
-void refuse_what_is_no_text(std::string_view text, const std::string& name) {
-  if (text.size() > kMostBytes) {
-    base::fail(base::ExitCode::deck, "{}: error: {} bytes are too many for a deck, at most {}", name, text.size(),
-               kMostBytes);
-  }
-  if (const auto at = text.find('\0'); at != std::string_view::npos) {
-    base::fail(base::ExitCode::deck, "{}: error: not a text file: byte {} is zero", name, at + 1);
-  }
-  if (text.starts_with("\xfe\xff") || text.starts_with("\xff\xfe")) {
-    base::fail(base::ExitCode::deck, "{}: error: this is UTF-16, a deck is UTF-8: save it as that", name);
-  }
-}
-
 /// A file for scripts/study has the top-level keys 'deck', with the name of one, and 'study' or 'sweep'.
 void refuse_a_study(const RawDeck& deck, const std::string& name) {
   const auto has = [&](std::string_view key) {
@@ -54,20 +41,38 @@ void refuse_a_study(const RawDeck& deck, const std::string& name) {
 
 }  // namespace
 
-std::string read_deck_file(const std::string& path) {
-  syntax_of(path);
+std::string read_text_file(const std::string& path, std::string_view noun) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    base::fail(base::ExitCode::deck, "{}: error: this is a folder, a deck is a file", path);
+    base::fail(base::ExitCode::deck, "{}: error: this is a folder, a {} is a file", path, noun);
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file) {
-    base::fail(base::ExitCode::deck, "{}: error: cannot read the deck: {}", path,
+    base::fail(base::ExitCode::deck, "{}: error: cannot read the {}: {}", path, noun,
                errno != 0 ? std::strerror(errno) : "unknown reason");
   }
   return text;
+}
+
+void require_text(std::string_view& text, const std::string& name, std::string_view noun) {
+  if (text.size() > kMostBytes) {
+    base::fail(base::ExitCode::deck, "{}: error: {} bytes are too many for a {}, at most {}", name, text.size(), noun,
+               kMostBytes);
+  }
+  if (const auto at = text.find('\0'); at != std::string_view::npos) {
+    base::fail(base::ExitCode::deck, "{}: error: not a text file: byte {} is zero", name, at + 1);
+  }
+  if (text.starts_with("\xfe\xff") || text.starts_with("\xff\xfe")) {
+    base::fail(base::ExitCode::deck, "{}: error: this is UTF-16, a {} is UTF-8: save it as that", name, noun);
+  }
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+}
+
+std::string read_deck_file(const std::string& path) {
+  syntax_of(path);
+  return read_text_file(path, "deck");
 }
 
 namespace {
@@ -76,8 +81,7 @@ namespace {
 bool read_all(Diagnostics& errors, Reading& reading, std::string_view text, const std::string& name,
               std::span<const std::string> overrides) {
   const Syntax syntax = syntax_of(name);
-  refuse_what_is_no_text(text, name);
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  require_text(text, name, "deck");
   const int source = errors.add_source({name, split_lines(text)});
   const RawDeck deck =
       syntax == Syntax::yaml ? read_yaml(errors, source, std::string(text)) : read_namelist(errors, source, text);

@@ -84,6 +84,18 @@ std::string_view RawBuilder::rest_of_line(const Span& where) const {
   return std::string_view(lines[row]).substr(column);
 }
 
+std::string unknown_name(Diagnostics& errors, const Token& name, const std::string& what,
+                         std::span<const std::string_view> names, std::string_view all, const std::string& home) {
+  const std::string near(nearest(name.text, names));
+  std::string hint = home;
+  if (!near.empty())
+    hint = fmt::format("did you mean '{}'?", near);
+  else if (hint.empty())
+    hint = fmt::format("{} are {}", all, list_of(names, "and"));
+  errors.error(name.where, what, hint);
+  return near;
+}
+
 RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> arguments) {
   RawDeck deck;
   for (const std::string& argument : arguments) {

@@ -89,6 +89,12 @@ class RawBuilder {
   std::map<std::string, int> key_lines_;  // of the open group
 };
 
+/// Adds an error with message `what` for an unknown name. Its hint is the one of `names` that was probably meant, else
+/// `home`, else the list of names, which `all` begins: "its keys are ...". Returns the name that was meant, or an empty
+/// text.
+std::string unknown_name(Diagnostics& errors, const Token& name, const std::string& what,
+                         std::span<const std::string_view> names, std::string_view all, const std::string& home = {});
+
 /// Reads one YAML document of two levels, groups of scalar keys. Lists, deeper mappings, tags,
 /// anchors, merge keys, duplicates and further documents are errors. `source` is the number of the
 /// text in `errors`.

@@ -143,30 +143,17 @@ std::string other_home(std::string_view key) {
   return {};
 }
 
-// Adds an error with message `what` for an unknown name. Returns the one of `names` that was probably meant, or an
-// empty text. `all` begins the hint that lists the names.
-std::string unknown(Diagnostics& errors, const Token& name, const std::string& what,
-                    const std::vector<std::string_view>& names, std::string_view all) {
-  const std::string near(nearest(name.text, names));
-  std::string hint = other_home(name.text);
-  if (!near.empty()) {
-    hint = fmt::format("did you mean '{}'?", near);
-  } else if (hint.empty()) {
-    hint = fmt::format("{} are {}", all, list_of(names, "and"));
-  }
-  errors.error(name.where, what, hint);
-  return near;
-}
-
 void unknown_group(Diagnostics& errors, Reading& reading, const Token& name) {
-  reading.misspelt.insert(unknown(errors, name, fmt::format("unknown group '{}'", name.text), group_names(), "groups"));
+  reading.misspelt.insert(unknown_name(errors, name, fmt::format("unknown group '{}'", name.text), group_names(),
+                                       "groups", other_home(name.text)));
 }
 
 void unknown_key(Diagnostics& errors, Reading& reading, const Group& group, const Token& key) {
   std::vector<std::string_view> names;
   for (const Field& field : group.fields) names.push_back(field.key);
   const std::string meant =
-      unknown(errors, key, fmt::format("unknown key '{}' in group '{}'", key.text, group.name), names, "its keys");
+      unknown_name(errors, key, fmt::format("unknown key '{}' in group '{}'", key.text, group.name), names, "its keys",
+                   other_home(key.text));
   reading.misspelt.insert(fmt::format("{}.{}", group.name, meant));
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "machine/rows.hpp"
+#include "machine/along.hpp"
 #include "machine/times.hpp"
 
 namespace shard8::machine {

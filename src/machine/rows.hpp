@@ -2,35 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <utility>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
-#include "machine/times.hpp"
+#include "machine/fields.hpp"
+#include "machine/machine.hpp"
 
 namespace shard8::machine {
 
-/// Seconds at `bytes` of rows (bytes, seconds) in ascending order of bytes: linear between two of them. Above the
-/// largest, seconds grow as between the last two rows, but never slower than half in proportion; below the smallest
-/// they shrink as between the first two, and never below half of the smallest time.
-inline Estimate along(const std::vector<std::pair<double, double>>& rows, double bytes) {
-  const auto above = std::lower_bound(rows.begin(), rows.end(), std::pair(bytes, 0.0));
-  if (above != rows.end() && above->first == bytes) return {above->second, Known::entry, 1};
-  const auto line = [bytes](const auto& a, const auto& b) {
-    return a.second + (b.second - a.second) * (bytes - a.first) / (b.first - a.first);
-  };
-  if (above == rows.begin()) {
-    const double least = 0.5 * rows.front().second;
-    const double seconds = rows.size() > 1 ? line(rows[0], rows[1]) : rows.front().second * bytes / rows.front().first;
-    return {std::max(least, seconds), Known::outside, rows.front().first / std::max(bytes, 1.0)};
-  }
-  if (above != rows.end()) return {line(*(above - 1), *above), Known::between, 1};
-  const auto& last = rows.back();
-  const double in_proportion = last.second * bytes / last.first;
-  const double seconds = rows.size() > 1
-                             ? std::clamp(line(rows[rows.size() - 2], last), 0.5 * in_proportion, in_proportion)
-                             : in_proportion;
-  return {seconds, Known::outside, bytes / last.first};
-}
+/// A row of a table of times, without its time.
+using Row = std::variant<ProductTime, AttentionTime, KernelTime, CollectiveTime>;
+
+/// What is wrong with a part of a row's name.
+struct WrongWord {
+  std::size_t at = 0, size = 0;  ///< bytes of the name
+  std::string message, hint;
+};
+
+/// Reads the name of a row of a table that is not sources: words with blanks between them, as Group::form says. Bytes
+/// may have a unit, 1MiB. What is wrong is added to `wrong`, all of it; the row is then not to be used.
+Row parse_row(Table table, std::string_view name, std::vector<WrongWord>& wrong);
+
+/// The name of a row as files have it; parse_row reads it back. A product's bias and residual have no place in it.
+std::string row_name(const ProductTime& row);
+std::string row_name(const AttentionTime& row);
+std::string row_name(const KernelTime& row);
+std::string row_name(const CollectiveTime& row);
 
 }  // namespace shard8::machine

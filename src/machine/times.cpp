@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "machine/rows.hpp"
+#include "machine/along.hpp"
 
 namespace shard8::machine {
 

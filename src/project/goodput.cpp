@@ -22,7 +22,8 @@ double best_interval_s(const Failures& f) {
     const double x = std::sqrt(h / (2 * m));
     guess = std::max(std::sqrt(2 * h * m) * (1 + x / 3 + x * x / 9) - h, 1e-3);
   }
-  double low = guess / 8, high = guess * 8;  // goodput has one maximum: golden section
+  // Goodput has one maximum: golden section. No checkpoint begins before the one before is durable.
+  double low = std::max(guess / 8, f.durable_s - f.hold_up_s), high = std::max(guess * 8, 2 * low);
   const double ratio = 0.5 * (std::sqrt(5.0) - 1);
   for (int i = 0; i < 100; ++i) {
     const double a = high - ratio * (high - low), b = low + ratio * (high - low);

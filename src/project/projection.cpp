@@ -55,9 +55,10 @@ Projection simulated(train::Setup setup, std::int64_t micro_batches, const machi
   p.slowest = 1 + of.spread * std::hypot(sigma(machine.spread_ranks), sigma(machine.spread_steps)) *
                       expected_largest(setup.config.mesh.ranks());
   const machine::Times times(machine, constants, settings.most_factor);
-  TaskList list(setup, times, p.slowest);
+  TaskList list(setup, times, p.slowest, settings.structure != nullptr ? settings.structure->host_issue : 1);
   const operation::Recorder::Sink sink = [&](const operation::Operation& o) { list.add(o); };
-  list.set_ahead(train::record_step(setup, {}, settings.transform ? settings.transform(setup, sink) : sink));
+  list.set_ahead(settings.structure != nullptr ? record_step(*settings.structure, setup, {}, sink)
+                                               : train::record_step(setup, {}, sink));
   const Simulated s = simulate(list.step(), slow_downs(machine, of.slow_downs));
   p.nominal_s = s.times.total;
   p.times = s.times;

@@ -12,18 +12,15 @@
 #include "machine/machine.hpp"
 #include "machine/times.hpp"
 #include "project/simulation.hpp"
+#include "project/stack.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::project {
 
-/// Changes the operations of a step on their way from the record to the simulation: what another training stack does in
-/// place of shard8 (project/stack.hpp). Returns the sink that receives the recorded operations.
-using Transform = std::function<operation::Recorder::Sink(const train::Setup& setup, operation::Recorder::Sink next)>;
-
 struct Settings {
   double efficiency = 1;  ///< times of products, attention and kernels are divided by it
   double most_factor = machine::Times::kMostFactor;
-  Transform transform{};  ///< empty: shard8's own step
+  const Structure* structure = nullptr;  ///< of another training stack; null: shard8's own step
 };
 
 /// Constants of a projection that are not known exactly (docs/projection.md, "How sure it is").

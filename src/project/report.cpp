@@ -164,13 +164,17 @@ profile::Report report_of(const Answer& a, const deck::Config& config, const Mac
   for (const Traffic& t : a.step.traffic)
     for (int i = 0; i < static_cast<int>(t.calls + 0.5); ++i)
       log.record(t.key, t.total_s / t.calls, t.exposed_s / t.calls);
+  for (const Traffic& t : a.step.traffic) log.add_in_flight({t.key.op, t.key.group, t.key.group_size}, t.total_s);
   profile::ReportInput input;
   input.tokens_per_step = static_cast<double>(config.data.batch * config.model.seq);
   input.flops_per_step = train::model_flops_per_token(config.model) * input.tokens_per_step;
   input.peak_flops = peak_of(config, machine);
   input.verification = {profile::Verification::Status::not_checked, "projected"};
-  if (config.mesh.exchanges()) input.methods = config.overlap.methods;
+  if (config.mesh.exchanges())
+    input.methods = config.overlap.enable ? config.overlap.methods : profile::ExchangeMethods{};
   profile::Report report = make_report(steps, log, input, alike(ranks, machine.name));
+  for (profile::InFlightRow& row : report.in_flight)
+    if (row.group_size == 0) row.seconds = a.step.in_flight_s;  // at once: less than the sum of the rows
   report.projected = machine.name;
   return report;
 }

@@ -48,13 +48,13 @@ std::uint8_t exchange_of(const Operation& o, Collective op) {
 
 }  // namespace
 
-TaskList::TaskList(const train::Setup& setup, const machine::Times& times, double slowest)
-    : times_(times), setup_(setup), slowest_(slowest) {
+TaskList::TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue)
+    : times_(times), setup_(setup), slowest_(slowest), issue_(issue) {
   const machine::Machine& m = times.machine();
   if (!m.node_devices.given())
     base::fail(base::ExitCode::deck, "{}: node.devices is needed: it says which ranks share a node", m.path);
   node_ranks_ = static_cast<int>(m.node_devices.value);
-  step_.issue_s = value_of(m.issue_step);
+  step_.issue_s = issue_ * value_of(m.issue_step);
 }
 
 Queue TaskList::queue_of(Stream stream, operation::Group group) {
@@ -108,7 +108,7 @@ void TaskList::add_computation(const Operation& o, Task& task) {
   const auto set = [&](Load load, Part part, const machine::Figure& issue) {
     task.load = load;
     if (in_pass) task.part = static_cast<std::int8_t>(part);
-    task.issue_s = value_of(issue);
+    task.issue_s = issue_ * value_of(issue);
   };
   if (const auto* p = o.product()) {
     set(Load::product, Part::gemm, m.issue_product);
@@ -140,7 +140,7 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   const machine::Placement& place = at;
   const double empty = times_.collective(c.op, place, 1).seconds;
   task.demand = static_cast<float>(task.seconds > 0 ? std::max(0.0, 1 - empty / task.seconds) : 0);
-  task.issue_s = value_of(m.issue_collective);
+  task.issue_s = issue_ * value_of(m.issue_collective);
   const bool tensor = c.group == operation::Group(base::Axis::tensor);
   task.waiting = tensor ? Waiting::exchange : o.stream == Stream::reduce ? Waiting::reduction : Waiting::gather;
   if (tensor) {

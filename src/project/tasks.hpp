@@ -14,8 +14,9 @@ namespace shard8::project {
 /// Makes tasks of the recorded operations of one step, with their times on a machine.
 class TaskList {
  public:
-  /// `times` must outlive the object. What computes takes `slowest` times as long.
-  TaskList(const train::Setup& setup, const machine::Times& times, double slowest);
+  /// `times` must outlive the object. What computes takes `slowest` times as long, and what the host issues `issue`
+  /// times as long.
+  TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue);
 
   /// The next operation of the step. Its waits are numbers of operations in the order of add().
   void add(const operation::Operation& operation);
@@ -37,7 +38,7 @@ class TaskList {
 
   const machine::Times& times_;
   const train::Setup& setup_;
-  double slowest_;
+  double slowest_, issue_;
   int node_ranks_;
   Step step_;
   std::map<std::string, machine::Estimate> estimates_;  ///< by what the operation computes

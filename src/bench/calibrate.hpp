@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/bench.hpp"
+#include "bench/calibrate_import.hpp"
+#include "comm/communicator.hpp"
+#include "machine/machine.hpp"
+#include "operation/operation.hpp"
+#include "profile/trace_recorder.hpp"
+#include "train/assembly.hpp"
+
+// What `shard8 calibrate` measures: operations inside the steps of decks, and collectives alone.
+
+namespace shard8::bench {
+
+/// What a row of a machine file's tables products, attention and kernels is about.
+struct WorkKey {
+  machine::Load load = machine::Load::kernel;
+  std::string kernel{};                    ///< name; empty for products and attention
+  std::array<std::int64_t, 12> numbers{};  ///< shapes and formats, or the bytes of a kernel
+
+  /// Of a product, attention or a kernel. A bias and a residual of a product are not told apart.
+  static WorkKey of(const operation::Operation& operation);
+  static WorkKey of(const operation::Product& product);
+  static WorkKey of(const operation::Attention& attention);
+  operation::Product product() const;
+  operation::Attention attention() const;
+  auto operator<=>(const WorkKey&) const = default;
+};
+
+/// One call of an operation inside a step.
+struct TracedCall {
+  double seconds = 0;  ///< of the compute stream
+  double shared = 0;   ///< the share of them in which a collective was in flight
+  /// On a device: the host had not issued the next work when the call ended, so `seconds` may be the host's.
+  bool held = false;
+};
+
+/// One collective of a step.
+struct TracedCollective {
+  profile::Collective op{};
+  int nodes = 0, ranks = 0;  ///< of its group; ranks on each node. 0: nodes of the group have different numbers
+  std::uint64_t bytes = 0;   ///< of the whole
+  double seconds = 0;        ///< from its begin to its end
+  double shared = 0;         ///< the share of them in which products, attention or kernels ran
+  bool operator==(const TracedCollective&) const = default;
+};
+
+/// The traced steps of one rank.
+struct RankTimes {
+  std::map<WorkKey, std::vector<TracedCall>> work;
+  std::vector<TracedCollective> collectives;  ///< in the order in which they were issued
+  std::vector<double> computed_s;             ///< of each step: all products, attention and kernels
+  std::vector<double> besides_s;              ///< of each step: neither these nor waits for collectives
+  std::vector<double> total_s;                ///< of each step
+  std::array<std::vector<double>, 3> issue_s; ///< on devices: host's seconds to issue a product, attention, a kernel
+  std::int64_t left_out = 0;                  ///< steps whose spans are not those of the recorded operations
+};
+
+/// Joins the spans of a trace with the operations of the steps, which are alike: each product, attention and kernel of
+/// `step` has one part of the compute stream, and parts come in the order of the operations. A step whose parts differ
+/// in number, name or shape is left out. `groups` has nodes and ranks on each node of the groups by their names.
+RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operations& step, bool on_device,
+                   const std::map<std::string, std::array<int, 2>>& groups);
+
+/// The traced steps of one deck, over the ranks of a job.
+struct DeckTimes {
+  std::string deck;                 ///< its name
+  std::vector<RankTimes> ranks;     ///< by rank; the calls of a key are at most kMostCalls a rank
+  std::int64_t warmup_steps = 0;
+  static constexpr std::size_t kMostCalls = 256;
+};
+
+/// How long the steps of one deck may take.
+struct StepBudget {
+  double warmup_s = 0;             ///< steps are trained for so long before steps are traced, two steps at least
+  double seconds = 60;             ///< for all steps, if three traced steps fit
+  std::int64_t most_traced = 20;   ///< steps
+};
+
+/// The deck whose steps are timed: synthetic data, no files, a run that does not end.
+deck::Config calibration_deck(deck::Config config);
+
+/// Trains steps of `assembly`, which has a calibration_deck() and has started, and traces the last of them. `log` is
+/// that of its communicators. Collective; the result is on rank 0. Error(failed) if not one traced step has the parts
+/// of the recorded operations.
+DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, const std::string& name,
+                     const StepBudget& budget);
+
+/// A factor by which something takes longer, from `calls` calls beside which something else ran.
+struct Slowdown {
+  double factor = 1;
+  std::int64_t calls = 0;
+};
+
+/// By which factor work of this kind takes longer while collectives are in flight: t = t0·(1 + (factor − 1)·share) by
+/// least squares over the calls that ran beside a collective, with t0 the median of the calls of the same key that ran
+/// alone. Nothing without such pairs, or where the factor is not between 0.5 and 10.
+std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::Load load);
+
+/// Adds what the decks tell to `to`, with this source: times of products, attention and kernels, slow-downs, spread,
+/// times to issue, and collectives that ran alone in a step. A key's time is the median over calls, steps, ranks and
+/// decks of the calls that ran alone; without such calls, of the others, each divided by what its slow-down makes of
+/// its share. Returns remarks, lines for the user: what was left out or is an upper bound.
+std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source);
+
+/// Times all kinds of collectives of a group with wholes of so many bytes, `repetitions` calls in a row. Collective.
+using GroupTimer =
+    std::function<std::vector<CollectiveFigures>(const comm::Communicator& group, std::uint64_t bytes, int repetitions)>;
+
+/// Times collectives of groups of 2, 3, … ranks of the node, and, if the ranks are on several nodes, of groups over
+/// nodes: from 4 KiB to `most` bytes. Groups of a power of two ranks and of all come first. What `deadline` leaves no
+/// time for is not timed. Nodes with more ranks than others count with as many as the others have. Collective over
+/// `world`; every rank has the result. Nothing with one rank.
+std::vector<machine::CollectiveTime> time_collectives(const comm::Communicator& world, const GroupTimer& time,
+                                                      std::uint64_t most,
+                                                      std::chrono::steady_clock::time_point deadline);
+
+/// Adds collectives and what follows from them: node.bandwidth and node.latency from all-gathers in the node;
+/// network.bandwidth, latency and latency_rank by least squares over those of several nodes, for `rails` ports of a
+/// node. Entries that contradict each other, a larger collective that takes less than half the time of a smaller one,
+/// are left out, the slower one. Then, from the decks, by which factor collectives take longer while something is
+/// computed. Returns remarks.
+std::vector<std::string> add_collectives(machine::Machine& to, std::vector<machine::CollectiveTime> collectives,
+                                         std::span<const DeckTimes> decks, int rails, int source);
+
+/// Adds the rows with a source of kind imported, which names the file, but for those whose keys are there, and for collectives that contradict those
+/// that are there. Returns remarks: what was left out for this.
+std::vector<std::string> add_imported(machine::Machine& to, const ImportedRows& imported);
+
+/// Adds everything of `base` that `to` has not, with its sources: figures, and rows of tables by their keys. Returns
+/// remarks as add_imported().
+std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& base);
+
+}  // namespace shard8::bench

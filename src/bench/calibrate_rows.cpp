@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/calibrate_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "bench/calibrate.hpp"
+
+namespace shard8::bench {
+
+using machine::CollectiveTime;
+
+bool contradict(const CollectiveTime& a, const CollectiveTime& b) {
+  if (kind_of_row(a) != kind_of_row(b) || a.bytes == b.bytes) return false;
+  return a.bytes < b.bytes ? b.seconds < 0.5 * a.seconds : a.seconds < 0.5 * b.seconds;
+}
+
+int add_collective_rows(std::vector<CollectiveTime>& to, const std::vector<CollectiveTime>& rows) {
+  int wrong = 0;
+  for (const CollectiveTime& row : rows) {
+    const auto same = [&](const CollectiveTime& other) {
+      return kind_of_row(other) == kind_of_row(row) && other.bytes == row.bytes;
+    };
+    if (std::any_of(to.begin(), to.end(), same)) continue;
+    if (std::any_of(to.begin(), to.end(), [&](const CollectiveTime& other) { return contradict(other, row); }))
+      ++wrong;
+    else
+      to.push_back(row);
+  }
+  return wrong;
+}
+
+namespace {
+
+/// Adds the rows of tables whose keys are not there. `source_of` gives a row's source in `to`.
+template <class Rows, class SourceOf>
+std::vector<std::string> add_tables(machine::Machine& to, const Rows& from, const std::string& name,
+                                    const SourceOf& source_of) {
+  const auto rows = [&](auto& mine, const auto& theirs, const auto& same) {
+    const auto own = static_cast<std::ptrdiff_t>(mine.size());
+    for (auto row : theirs) {
+      const auto is_same = [&](const auto& m) { return same(m, row); };
+      if (std::any_of(mine.begin(), mine.begin() + own, is_same)) continue;
+      row.source = source_of(row);
+      row.line = 0;
+      mine.push_back(row);
+    }
+  };
+  rows(to.products, from.products,
+       [](const auto& a, const auto& b) { return WorkKey::of(a.product) == WorkKey::of(b.product); });
+  if constexpr (requires { from.attention; }) {
+    rows(to.attention, from.attention,
+         [](const auto& a, const auto& b) { return WorkKey::of(a.attention) == WorkKey::of(b.attention); });
+    rows(to.kernels, from.kernels, [](const auto& a, const auto& b) { return a.name == b.name && a.bytes == b.bytes; });
+  }
+  std::vector<CollectiveTime> further = from.collectives;
+  for (CollectiveTime& row : further) {
+    row.source = source_of(row);
+    row.line = 0;
+  }
+  const int wrong = add_collective_rows(to.collectives, further);
+  if (wrong == 0) return {};
+  return {fmt::format("{}: {} left out: of two, the larger would take less than half the time of the smaller", name,
+                      base::count(wrong, "collective was", "collectives were"))};
+}
+
+}  // namespace
+
+std::vector<std::string> add_imported(machine::Machine& to, const ImportedRows& imported) {
+  const std::string name = imported.file.substr(imported.file.find_last_of('/') + 1);
+  const int source = to.add_source(machine::Source::Kind::imported, "import", name);
+  return add_tables(to, imported, imported.file, [&](const auto&) { return source; });
+}
+
+std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& base) {
+  const auto source_of = [&](int theirs) {
+    const machine::Source& s = base.sources.at(static_cast<std::size_t>(theirs));
+    return to.add_source(s.kind, s.name, s.text);
+  };
+  const auto figure = [&](machine::Figure& mine, const machine::Figure& theirs) {
+    if (!mine.given() && theirs.given()) mine = {theirs.value, source_of(theirs.source), 0};
+  };
+  using M = machine::Machine;
+  for (machine::Figure M::*member :
+       {&M::node_devices, &M::node_cores, &M::peak_fp32, &M::peak_bf16, &M::peak_fp8, &M::memory, &M::bandwidth,
+        &M::watts, &M::watts_idle, &M::issue_product, &M::issue_attention, &M::issue_kernel, &M::issue_collective,
+        &M::issue_step, &M::link_bandwidth, &M::link_latency, &M::rails, &M::rail_bandwidth, &M::latency,
+        &M::latency_rank, &M::oversubscription, &M::spread_ranks, &M::spread_steps, &M::failures, &M::restart_s,
+        &M::write_bandwidth, &M::read_bandwidth})
+    figure(to.*member, base.*member);
+  for (std::size_t a = 0; a < to.slowed.size(); ++a)
+    for (std::size_t b = 0; b < to.slowed[a].size(); ++b) figure(to.slowed[a][b], base.slowed[a][b]);
+  if (to.note.empty()) to.note = base.note;
+  return add_tables(to, base, base.path, [&](const auto& row) { return source_of(row.source); });
+}
+
+}  // namespace shard8::bench

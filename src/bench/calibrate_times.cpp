@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.hpp"
+#include "bench/calibrate.hpp"
+#include "profile/spread.hpp"
+
+namespace shard8::bench {
+namespace {
+
+using machine::Load;
+
+/// A call that shared less of its time with a collective ran alone. Chosen: it changes a time by less than the noise.
+constexpr double kAlone = 0.02;
+/// A key's time is that of its calls alone if there are so many.
+constexpr std::size_t kEnoughAlone = 3;
+
+double median(std::vector<double> values) { return profile::percentile(std::move(values), 50); }
+
+using Calls = std::map<WorkKey, std::vector<TracedCall>>;
+
+/// The calls of all ranks and decks. Of a key that has calls whose ends are the device's own, others are left out.
+Calls all_calls(std::span<const DeckTimes> decks) {
+  Calls all;
+  for (const DeckTimes& deck : decks)
+    for (const RankTimes& rank : deck.ranks)
+      for (const auto& [key, calls] : rank.work) all[key].insert(all[key].end(), calls.begin(), calls.end());
+  for (auto& [key, calls] : all) {
+    const auto own = std::stable_partition(calls.begin(), calls.end(), [](const TracedCall& c) { return !c.held; });
+    if (own != calls.begin()) calls.erase(own, calls.end());
+  }
+  return all;
+}
+
+std::vector<double> seconds_alone(const std::vector<TracedCall>& calls) {
+  std::vector<double> alone;
+  for (const TracedCall& c : calls)
+    if (c.shared < kAlone) alone.push_back(c.seconds);
+  return alone;
+}
+
+std::optional<Slowdown> slowdown_of(const Calls& all, Load load) {
+  double up = 0, down = 0;
+  std::int64_t pairs = 0;
+  for (const auto& [key, calls] : all) {
+    if (key.load != load || calls.front().held) continue;
+    const std::vector<double> alone = seconds_alone(calls);
+    if (alone.size() < kEnoughAlone) continue;
+    const double t0 = median(alone);
+    for (const TracedCall& c : calls) {
+      if (c.shared < kAlone) continue;
+      up += t0 * c.shared * (c.seconds - t0);
+      down += t0 * c.shared * t0 * c.shared;
+      ++pairs;
+    }
+  }
+  if (pairs == 0) return std::nullopt;
+  const double factor = 1 + up / down;
+  if (!(factor >= 0.5 && factor <= 10)) return std::nullopt;
+  return Slowdown{factor, pairs};
+}
+
+double standard_deviation(const std::vector<double>& values) {
+  const double n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double sum = 0;
+  for (const double v : values) sum += (v - mean) * (v - mean);
+  return std::sqrt(sum / (n - 1));
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// spread.ranks and spread.steps: the median over the decks.
+void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int source) {
+  std::vector<double> ranks, steps;
+  for (const DeckTimes& deck : decks) {
+    std::vector<double> means, deviations;
+    for (const RankTimes& rank : deck.ranks) {
+      means.push_back(mean_of(rank.computed_s));
+      if (rank.computed_s.size() > 1) deviations.push_back(standard_deviation(rank.computed_s) / means.back());
+    }
+    if (means.size() > 1) ranks.push_back(standard_deviation(means) / mean_of(means));
+    if (!deviations.empty()) steps.push_back(mean_of(deviations));
+  }
+  if (!ranks.empty()) to.spread_ranks = {median(ranks), source};
+  if (!steps.empty()) to.spread_steps = {median(steps), source};
+}
+
+void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
+  std::array<std::vector<double>, 3> issue;
+  std::vector<double> besides;
+  for (const DeckTimes& deck : decks)
+    for (const RankTimes& rank : deck.ranks) {
+      for (std::size_t i = 0; i < issue.size(); ++i)
+        issue[i].insert(issue[i].end(), rank.issue_s[i].begin(), rank.issue_s[i].end());
+      besides.insert(besides.end(), rank.besides_s.begin(), rank.besides_s.end());
+    }
+  if (!besides.empty()) to.issue_step = {median(besides), source};
+  if (!on_device) return;  // there the host's work is the operation
+  const auto set = [&](machine::Figure& figure, Load load) {
+    const auto& values = issue[static_cast<std::size_t>(load)];
+    if (!values.empty()) figure = {median(values), source};
+  };
+  set(to.issue_product, Load::product);
+  set(to.issue_attention, Load::attention);
+  set(to.issue_kernel, Load::kernel);
+}
+
+}  // namespace
+
+std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load) {
+  return slowdown_of(all_calls(decks), load);
+}
+
+std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
+  std::vector<std::string> remarks;
+  const Calls all = all_calls(decks);
+  const Load moved_by = to.copies_in_node ? Load::copies : Load::collective;
+  std::array<double, 3> factor{1, 1, 1};
+  for (const Load load : {Load::product, Load::attention, Load::kernel}) {
+    const auto slowdown = slowdown_of(all, load);
+    if (!slowdown) continue;
+    factor[static_cast<std::size_t>(load)] = slowdown->factor;
+    to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(moved_by)] = {slowdown->factor, source};
+  }
+  std::int64_t held = 0, never_alone = 0;
+  for (const auto& [key, calls] : all) {
+    std::vector<double> seconds = seconds_alone(calls);
+    const double slow = factor[static_cast<std::size_t>(key.load)];
+    if (seconds.size() < kEnoughAlone && seconds.size() < calls.size()) {
+      never_alone += seconds.empty() ? 1 : 0;
+      seconds.clear();
+      for (const TracedCall& c : calls) seconds.push_back(c.seconds / (1 + (slow - 1) * c.shared));
+    }
+    held += calls.front().held ? 1 : 0;
+    machine::Timed time;
+    time.seconds = median(seconds);
+    time.source = source;
+    if (key.load == Load::product)
+      to.products.push_back({time, key.product()});
+    else if (key.load == Load::attention)
+      to.attention.push_back({time, key.attention()});
+    else
+      to.kernels.push_back({time, key.kernel, static_cast<std::uint64_t>(key.numbers[0])});
+  }
+  add_spread(to, decks, source);
+  add_issue(to, decks, on_device, source);
+  if (never_alone > 0)
+    remarks.push_back(fmt::format(
+        "{} of {} never ran without a collective in flight: their times are those beside one, less the slow-down",
+        base::count(never_alone, "operation", "operations"), all.size()));
+  if (held > 0)
+    remarks.push_back(fmt::format(
+        "the device waited for the host at {} of {}: their times are the host's, upper bounds; a larger deck has none",
+        base::count(held, "operation", "operations"), all.size()));
+  for (const DeckTimes& deck : decks) {
+    std::int64_t left_out = 0;
+    for (const RankTimes& rank : deck.ranks) left_out = std::max(left_out, rank.left_out);
+    if (left_out > 0)
+      remarks.push_back(fmt::format("{}: {} left out, whose parts are not those of the recorded operations", deck.deck,
+                                    base::count(left_out, "traced step", "traced steps")));
+  }
+  return remarks;
+}
+
+}  // namespace shard8::bench

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "bench/calibrate.hpp"
+
+namespace shard8::bench {
+namespace {
+
+using machine::Load;
+using operation::Operation;
+using profile::WorkSpan;
+
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr double seconds(std::int64_t ns) { return 1e-9 * static_cast<double>(ns); }
+
+/// A part of a device's stream ends at an event that the host has issued before. If it has done so less than this
+/// before the end, or later, the device may have waited for the host. Chosen: events of the device are placed on the
+/// host's clock to about 10 us.
+constexpr std::int64_t kHeldNs = 20'000;
+
+struct Interval {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Ordered, and those that meet are one.
+std::vector<Interval> united(std::vector<Interval> all) {
+  std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::vector<Interval> one;
+  for (const Interval& i : all) {
+    if (!one.empty() && i.begin <= one.back().end)
+      one.back().end = std::max(one.back().end, i.end);
+    else
+      one.push_back(i);
+  }
+  return one;
+}
+
+/// How much of `of` lies in the intervals, which are united().
+std::int64_t inside(const std::vector<Interval>& intervals, const Interval& of) {
+  auto i = std::lower_bound(intervals.begin(), intervals.end(), of.begin,
+                            [](const Interval& one, std::int64_t begin) { return one.end <= begin; });
+  std::int64_t sum = 0;
+  for (; i != intervals.end() && i->begin < of.end; ++i) sum += std::min(i->end, of.end) - std::max(i->begin, of.begin);
+  return sum;
+}
+
+bool is_work(const WorkSpan& span) {
+  return span.note >= 0 && span.part >= 0 && span.part != static_cast<int>(profile::Part::tensor_comm);
+}
+
+std::string_view name_of_part(const Operation& o) {
+  if (const auto* p = o.product()) return operation::name_of(p->kind);
+  if (const auto* a = o.attention()) return a->backward ? "attention_backward" : "attention_forward";
+  return o.kernel()->name;
+}
+
+bool fits(const profile::TraceNote& note, const Operation& o) {
+  if (note.name != name_of_part(o)) return false;
+  const auto* p = o.product();
+  return p == nullptr || (note.m == p->rows && note.n == p->cols && note.k == p->inner);
+}
+
+/// The spans of one part of the compute stream. There are several where others suspended it.
+struct Part {
+  int note = -1;
+  std::vector<Interval> spans;
+};
+
+/// The parts of a step that compute, in the order in which they were issued.
+std::vector<Part> parts_of(const std::vector<const WorkSpan*>& spans) {
+  std::map<int, Part> parts;
+  for (const WorkSpan* span : spans) {
+    if (!is_work(*span)) continue;
+    Part& part = parts[span->note];
+    part.note = span->note;
+    part.spans.push_back({span->begin, span->end});
+  }
+  std::vector<Part> ordered;
+  for (auto& [note, part] : parts) ordered.push_back(std::move(part));
+  return ordered;
+}
+
+std::int64_t format_number(const operation::Format& f) {
+  return static_cast<std::int64_t>(f.dtype) * 1000 + static_cast<std::int64_t>(f.scaling) * 10 + (f.transposed ? 1 : 0);
+}
+operation::Format format_of_number(std::int64_t n) {
+  return {static_cast<tensor::DType>(n / 1000), static_cast<tensor::Scaling>(n / 10 % 100), n % 10 != 0};
+}
+
+}  // namespace
+
+WorkKey WorkKey::of(const operation::Product& p) {
+  WorkKey key{.load = Load::product};
+  key.numbers = {static_cast<std::int64_t>(p.kind),
+                 p.rows,
+                 p.cols,
+                 p.inner,
+                 format_number(p.left),
+                 format_number(p.right),
+                 static_cast<std::int64_t>(p.out),
+                 p.accumulate ? 1 : 0};
+  return key;
+}
+
+WorkKey WorkKey::of(const operation::Attention& a) {
+  WorkKey key{.load = Load::attention};
+  const kernels::AttentionShape& s = a.shape;
+  key.numbers = {a.backward ? 1 : 0, s.batch,    s.seq,
+                 s.heads,            s.kv_heads, s.head_dim,
+                 s.deterministic ? 1 : 0, static_cast<std::int64_t>(a.dtype)};
+  return key;
+}
+
+WorkKey WorkKey::of(const Operation& o) {
+  if (const auto* p = o.product()) return of(*p);
+  if (const auto* a = o.attention()) return of(*a);
+  WorkKey key{.load = Load::kernel, .kernel = std::string(o.kernel()->name)};
+  key.numbers[0] = static_cast<std::int64_t>(o.read + o.written);
+  return key;
+}
+
+operation::Product WorkKey::product() const {
+  const auto& n = numbers;
+  return {.kind = static_cast<operation::Product::Kind>(n[0]),
+          .rows = n[1],
+          .cols = n[2],
+          .inner = n[3],
+          .left = format_of_number(n[4]),
+          .right = format_of_number(n[5]),
+          .out = static_cast<tensor::DType>(n[6]),
+          .accumulate = n[7] != 0};
+}
+
+operation::Attention WorkKey::attention() const {
+  const auto& n = numbers;
+  return {.backward = n[0] != 0,
+          .shape = {.batch = n[1], .seq = n[2], .heads = n[3], .kv_heads = n[4], .head_dim = n[5],
+                    .deterministic = n[6] != 0},
+          .dtype = static_cast<tensor::DType>(n[7])};
+}
+
+RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operations& step, bool on_device,
+                   const std::map<std::string, std::array<int, 2>>& groups) {
+  std::vector<const Operation*> work;
+  for (const Operation& o : step.list)
+    if (o.collective() == nullptr) work.push_back(&o);
+  std::vector<Interval> flying, computing;
+  for (const profile::CallSpan& call : trace.calls())
+    if (call.end > call.begin) flying.push_back({call.begin, call.end});
+  flying = united(std::move(flying));
+  std::map<std::int64_t, std::vector<const WorkSpan*>> spans;
+  for (const WorkSpan& span : trace.work()) {
+    spans[span.step].push_back(&span);
+    if (is_work(span)) computing.push_back({span.begin, span.end});
+  }
+  computing = united(std::move(computing));
+
+  RankTimes times;
+  for (const profile::TracedStep& traced : trace.steps()) {
+    const std::vector<Part> parts = parts_of(spans[traced.step]);
+    bool alike = parts.size() == work.size();
+    for (std::size_t i = 0; alike && i < parts.size(); ++i) alike = fits(trace.notes()[at(parts[i].note)], *work[i]);
+    if (!alike) {
+      ++times.left_out;
+      continue;
+    }
+    double computed = 0, besides = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      std::int64_t ns = 0, shared = 0;
+      for (const Interval& span : parts[i].spans) {
+        ns += span.end - span.begin;
+        shared += inside(flying, span);
+      }
+      const profile::TraceNote& note = trace.notes()[at(parts[i].note)];
+      const std::size_t next = at(parts[i].note) + 1;
+      const std::int64_t issued = next < trace.notes().size() ? trace.notes()[next].issued : note.issue_ended;
+      const bool held = on_device && issued + kHeldNs > parts[i].spans.back().end;
+      const WorkKey key = WorkKey::of(*work[i]);
+      times.work[key].push_back({seconds(ns), static_cast<double>(shared) / static_cast<double>(ns), held});
+      if (on_device) times.issue_s[static_cast<std::size_t>(key.load)].push_back(seconds(note.issue_ended - note.issued));
+      computed += seconds(ns);
+    }
+    using profile::Phase;
+    for (const WorkSpan* span : spans[traced.step]) {
+      const bool waits = span->phase == static_cast<int>(Phase::gather_wait) ||
+                         span->phase == static_cast<int>(Phase::reduce_wait) ||
+                         span->part == static_cast<int>(profile::Part::tensor_comm);
+      if (!waits && !is_work(*span)) besides += seconds(span->end - span->begin);
+    }
+    times.computed_s.push_back(computed);
+    times.besides_s.push_back(besides);
+    times.total_s.push_back(seconds(traced.end - traced.begin));
+  }
+
+  for (const profile::CallSpan& call : trace.calls()) {
+    if (call.end <= call.begin || call.ranks < 2) continue;
+    const auto group = groups.find(call.group);
+    const std::array<int, 2> shape = group == groups.end() ? std::array{0, 0} : group->second;
+    const Interval whole{call.begin, call.end};
+    times.collectives.push_back({.op = call.op,
+                                 .nodes = shape[0],
+                                 .ranks = shape[1],
+                                 .bytes = call.bytes,
+                                 .seconds = seconds(call.end - call.begin),
+                                 .shared = static_cast<double>(inside(computing, whole)) /
+                                           static_cast<double>(call.end - call.begin)});
+  }
+  return times;
+}
+
+}  // namespace shard8::bench

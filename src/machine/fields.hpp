@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "deck/fields.hpp"
+#include "machine/machine.hpp"
+
+namespace shard8::machine {
+
+/// The unit in which a file gives a number: 10^power of the unit that a Machine has it in, or a size as in 80GiB.
+struct Unit {
+  std::string_view name;
+  int power = 0;
+  bool size = false;
+};
+
+/// A number, and the member of a Machine that it sets: `member`, or without one Machine::slowed[slow][by].
+struct Number {
+  Figure Machine::*member = nullptr;
+  Load slow{}, by{};
+  Unit unit{};
+  deck::Bounds bounds{};  ///< of the number in the file; of a size: in bytes
+  bool integer = false;
+
+  Figure& of(Machine& machine) const;
+  const Figure& of(const Machine& machine) const;
+};
+struct Text {
+  std::string Machine::*member;
+};
+/// One of two words; the second one stands for true.
+struct Either {
+  bool Machine::*member;
+  std::array<std::string_view, 2> names;
+};
+/// The version of the file's format.
+struct Version {};
+
+/// One key of a group.
+struct Field {
+  std::string key;
+  std::variant<Number, Text, Either, Version> value;
+  std::string_view example;  ///< what a file to be filled in shows
+  std::string help;
+  bool required = false;
+};
+
+/// What the rows of a group are, if its keys are no fields but names of rows.
+enum class Table { none, sources, products, attention, kernels, node_collectives, network_collectives };
+
+struct Group {
+  std::string_view name;
+  std::string_view help;
+  std::vector<Field> fields{};
+  Table table = Table::none;
+  std::string_view form{};                   ///< of a row's name: "NAME BYTES"; empty: the fields are listed
+  std::string_view value = "us";             ///< of rows, or of the keys that `form` stands for
+  std::vector<std::string_view> examples{};  ///< rows, as a file has them
+  /// Whether entries have a source: the key `source` gives the one of all entries without their own.
+  bool sourced = true;
+  bool required = false;
+};
+
+/// The key of a group that names the source of its entries.
+inline constexpr std::string_view kSource = "source";
+
+/// Every group and key that a machine file may have, in the order in which they are written.
+const std::vector<Group>& all_groups();
+/// nullptr if there is no group of that name.
+const Group* find_group(std::string_view name);
+const Group& group_of(Table table);
+
+/// A text for messages: what is allowed for a key: "a real number > 0 in GB/s".
+std::string expected(const Field& field);
+
+/// A field's value as a file has it, without source: shortest, and read back as the same number. Empty for what the
+/// file does not give.
+std::string value_text(const Field& field, const Machine& machine);
+
+}  // namespace shard8::machine
