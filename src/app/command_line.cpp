@@ -217,7 +217,8 @@ bool is_override(const std::string& argument) {
 void add_calibrate(CLI::App& app, CalibrateArguments& arguments) {
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "measure this machine inside the steps of decks (under mpiexec or srun)");
-  calibrate->add_option("DECK", arguments.decks, "decks: .yaml, .yml or .nml; and group.key=value, changes to all of them")
+  calibrate
+      ->add_option("DECK", arguments.decks, "decks: .yaml, .yml or .nml; and group.key=value, changes to all of them")
       ->required()
       ->check(kNotEmpty);
   calibrate->add_option("--out", arguments.out, "the machine file to write")->required()->check(kNotEmpty);

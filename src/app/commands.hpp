@@ -144,8 +144,8 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();
 
-/// The subcommands. Each returns the process's exit code. `run`, `bench` and `calibrate` start MPI, with argc and argv, and run
-/// under comm::run_guarded, which prints errors; the others use one process and throw them.
+/// The subcommands. Each returns the process's exit code. `run`, `bench` and `calibrate` start MPI, with argc and argv,
+/// and run under comm::run_guarded, which prints errors; the others use one process and throw them.
 int run_command(int argc, char** argv, const RunArguments& arguments);
 int check_command(const CheckArguments& arguments);
 int plan_command(const PlanArguments& arguments);

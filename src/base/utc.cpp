@@ -36,9 +36,7 @@ std::optional<double> process_age() {
 
 }  // namespace
 
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 double process_began() {
   const double now = unix_now();
@@ -46,7 +44,7 @@ double process_began() {
 }
 
 std::optional<double> last_write(const std::string& path) {
-  struct stat found{};
+  struct stat found {};
   if (stat(path.c_str(), &found) != 0) return std::nullopt;
   return static_cast<double>(found.st_mtim.tv_sec) + 1e-9 * static_cast<double>(found.st_mtim.tv_nsec);
 }

@@ -33,12 +33,8 @@ LegRecord whole_leg(double began, std::int64_t first, std::int64_t next, const c
   leg.lost_s = 0;
   const double steps_s = static_cast<double>(next - first);
   leg.ended = began + 5 + steps_s + 1 + 3;
-  leg.times = LegTimes{.began = began,
-                       .ended = *leg.ended - 1,
-                       .start_up_s = 5,
-                       .steps_s = steps_s,
-                       .held_up_s = 2,
-                       .after_last_s = 1};
+  leg.times = LegTimes{
+      .began = began, .ended = *leg.ended - 1, .start_up_s = 5, .steps_s = steps_s, .held_up_s = 2, .after_last_s = 1};
   leg.has_summary = true;
   return leg;
 }
@@ -61,7 +57,8 @@ void expect_sum(const History& h) {
 TEST(Added, legs_that_stopped_and_finished) {
   std::map<std::int64_t, double> steps;
   add_steps(steps, 0, 30, 1);
-  const auto h = add_up({whole_leg(kBegin, 0, 20, "walltime"), whole_leg(kBegin + 100, 20, 30, "finished")}, steps, true);
+  const auto h =
+      add_up({whole_leg(kBegin, 0, 20, "walltime"), whole_leg(kBegin + 100, 20, 30, "finished")}, steps, true);
   ASSERT_EQ(h.legs.size(), 2u);
   EXPECT_EQ(h.legs[0].counted, 20);
   EXPECT_EQ(h.legs[0].lost, 0);
@@ -180,8 +177,8 @@ TEST(Older, a_leg_whose_files_are_elsewhere) {
 
 TEST(Older, summaries_without_times_and_damaged_ones) {
   EXPECT_FALSE(times_of_summary(R"({"schema": 2})", "summary.json"));
-  for (const char* text : {"{", "[]", R"({"schema": 2, "leg_times": {"began": "today"}})",
-                           R"({"schema": 2, "leg_times": 3})"}) {
+  for (const char* text :
+       {"{", "[]", R"({"schema": 2, "leg_times": {"began": "today"}})", R"({"schema": 2, "leg_times": 3})"}) {
     try {
       times_of_summary(text, "out/summary.json");
       ADD_FAILURE() << text;

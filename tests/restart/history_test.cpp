@@ -114,7 +114,8 @@ TEST_P(History, OfLegsThatStopped) {
     EXPECT_EQ(leg["start_up_s"], times["start_up_s"]);
     EXPECT_GT(leg["start_up_s"], 0);
     EXPECT_NEAR(times["steps_s"].get<double>(), sum(recorded, first[i], first[i + 1]), 1e-9);
-    EXPECT_NEAR(leg["counted_s"].get<double>(), times["steps_s"].get<double>() - times["held_up_s"].get<double>(), 1e-9);
+    EXPECT_NEAR(leg["counted_s"].get<double>(), times["steps_s"].get<double>() - times["held_up_s"].get<double>(),
+                1e-9);
     EXPECT_NEAR(leg["held_up_s"].get<double>(), times["held_up_s"].get<double>() + times["after_last_s"].get<double>(),
                 1e-9);
     EXPECT_GE(leg["other_s"], -kClock_s);

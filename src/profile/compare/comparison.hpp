@@ -75,7 +75,7 @@ struct RecordedRun {
 
   /// Of a summary that `shard8 project` wrote: nothing was run. mean_s and all else are of the nominal case.
   struct Projected {
-    std::string machine;        ///< its name
+    std::string machine;           ///< its name
     double low_s = 0, high_s = 0;  ///< the step, 0 < low_s <= mean_s <= high_s
   };
 
@@ -101,7 +101,8 @@ struct RecordedRun {
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside
 /// summary.json, by the names in its deck; one that is missing is left out. A metrics.jsonl alone gives losses and step
-/// times. Beside the summary of a projection no files are read: they are of something else. Error(deck) with the remedy if there is no such file, it is half-written, or it has another schema version.
+/// times. Beside the summary of a projection no files are read: they are of something else. Error(deck) with the remedy
+/// if there is no such file, it is half-written, or it has another schema version.
 RecordedRun read_run(const std::filesystem::path& path);
 
 /// The probability with which no judged time of two runs of one distribution is called different. Chosen: of 20 pairs
@@ -126,7 +127,7 @@ struct ComparedFigure {
   std::optional<double> a{}, b{};  ///< nothing: this run has no such figure
   /// Of judged times and rates: b − a is known to ± this, in the figure's unit. A larger difference is not chance.
   std::optional<double> margin{};
-  std::optional<double> confidence{};  ///< with which a and b differ, from 0 to 1
+  std::optional<double> confidence{};      ///< with which a and b differ, from 0 to 1
   std::optional<Band> a_band{}, b_band{};  ///< of a projected figure; nothing: it was measured, or has no band
   bool in_band = false;                    ///< judged by bands: they meet
   /// faster, slower: the difference is larger than the margin, but within the limit. better, worse: beyond the limit.
@@ -162,7 +163,7 @@ struct LossDifference {
 };
 
 struct Comparison {
-  std::string a, b;  ///< paths
+  std::string a, b;                          ///< paths
   std::string a_projected{}, b_projected{};  ///< the machine on which a or b was projected; empty: it was measured
   std::vector<Difference> differences{};
   std::vector<ComparedKind> kinds{};
@@ -181,8 +182,8 @@ struct Comparison {
 /// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
 /// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy.
 ///
-/// Of a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond it
-/// `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what
+/// Of a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
+/// it `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what
 /// says where and how a run ran is not compared.
 Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits);
 

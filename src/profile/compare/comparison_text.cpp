@@ -65,8 +65,8 @@ Heads heads_of(const Comparison& c) {
 
 std::string table(const ComparedKind& kind, const Heads& heads) {
   const std::string title = kind.name + (kind.unit.empty() ? "" : ", " + kind.unit);
-  const bool equal =
-      std::all_of(kind.figures.begin(), kind.figures.end(), [](const ComparedFigure& f) { return f.a == f.b && !f.a_band && !f.b_band; });
+  const bool equal = std::all_of(kind.figures.begin(), kind.figures.end(),
+                                 [](const ComparedFigure& f) { return f.a == f.b && !f.a_band && !f.b_band; });
   if (equal) return fmt::format("{}: equal\n", title);
   const bool judged = std::any_of(kind.figures.begin(), kind.figures.end(),
                                   [](const ComparedFigure& f) { return f.margin.has_value(); });

@@ -42,9 +42,9 @@ void set_span(LegHistory& leg, const LegRecord& record, bool last) {
   if (!record.end.empty()) return;
   leg.ended = record.last_seen;
   leg.end = last ? "killed or failed, or runs" : "killed or failed";
-  leg.notes.emplace_back(
-      record.last_seen ? "no end is recorded: reconstructed from metrics.jsonl, up to its last written step"
-                       : "no end and no step is recorded: ends where it began to train");
+  leg.notes.emplace_back(record.last_seen
+                             ? "no end is recorded: reconstructed from metrics.jsonl, up to its last written step"
+                             : "no end and no step is recorded: ends where it began to train");
   if (!leg.ended) leg.ended = record.trains_from;
 }
 
@@ -98,8 +98,8 @@ History add_up(const std::vector<LegRecord>& records, const std::map<std::int64_
     set_times(leg, record, steps, end_counted);
     if (before && leg.began) leg.gap_s = *leg.began - *before;
     if (leg.gap_s && *leg.gap_s < -1)
-      leg.notes.push_back(fmt::format("begins {:.1f} s before the end of the leg before: the clocks of their hosts differ",
-                                      -*leg.gap_s));
+      leg.notes.push_back(fmt::format(
+          "begins {:.1f} s before the end of the leg before: the clocks of their hosts differ", -*leg.gap_s));
     if (leg.began && !all.began) all.began = leg.began;
     if (leg.ended) before = all.ended = leg.ended;
     all.counted += leg.counted;

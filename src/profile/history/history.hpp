@@ -24,7 +24,7 @@ struct LegRecord {
   std::optional<double> ended{};            ///< of its report
   std::optional<double> last_seen{};        ///< without an end: when it wrote its last step
   std::optional<double> start_up_s{};
-  std::optional<double> lost_s{};  ///< seconds of its steps that later legs trained again; nothing: not recorded
+  std::optional<double> lost_s{};   ///< seconds of its steps that later legs trained again; nothing: not recorded
   std::optional<LegTimes> times{};  ///< of its summary; nothing: there is none, or it is of a version before 0.3
   bool has_summary = false;
 };
@@ -34,9 +34,9 @@ struct LegHistory {
   std::int64_t number = 1;
   std::optional<double> began{}, ended{};  ///< seconds since the begin of 1970
   std::int64_t first_step = 0;
-  std::int64_t counted = 0;  ///< steps that no later leg trained again
-  std::int64_t lost = 0;     ///< steps that a later leg trained again
-  std::string end{};         ///< why it ended
+  std::int64_t counted = 0;            ///< steps that no later leg trained again
+  std::int64_t lost = 0;               ///< steps that a later leg trained again
+  std::string end{};                   ///< why it ended
   std::optional<double> gap_s{};       ///< from the end of the leg before to its begin; nothing for the first leg
   std::optional<double> start_up_s{};  ///< from the begin of the process to its first step: start and restart
   double counted_s = 0;                ///< of the steps that count, without checkpoints if those are known
@@ -71,7 +71,8 @@ History add_up(const std::vector<LegRecord>& legs, const std::map<std::int64_t, 
 /// is no summary.
 std::optional<LegTimes> times_of_summary(const std::string& text, const std::string& name);
 
-/// What `shard8 history` prints of the training in the folder `name`: a row for each leg, then where the wall-clock went.
+/// What `shard8 history` prints of the training in the folder `name`: a row for each leg, then where the wall-clock
+/// went.
 std::string to_text(const History& history, const std::string& name, const std::string& id);
 /// The same as JSON.
 std::string to_json(const History& history, const std::string& name, const std::string& id);

@@ -33,9 +33,12 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const History& h) {
-  return {{"counted_s", "steps that count", h.counted_s},   {"lost_s", "steps trained again", h.lost_s},
-          {"held_up_s", "held up by checkpoints", h.held_up_s}, {"start_up_s", "start-up and restart", h.start_up_s},
-          {"gaps_s", "between legs", h.gaps_s},             {"other_s", "other", h.other_s}};
+  return {{"counted_s", "steps that count", h.counted_s},
+          {"lost_s", "steps trained again", h.lost_s},
+          {"held_up_s", "held up by checkpoints", h.held_up_s},
+          {"start_up_s", "start-up and restart", h.start_up_s},
+          {"gaps_s", "between legs", h.gaps_s},
+          {"other_s", "other", h.other_s}};
 }
 
 Json number(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
@@ -64,9 +67,10 @@ std::string to_text(const History& h, const std::string& name, const std::string
   std::string text = fmt::format("history    {}, training {}, {}, {}\n\n", name, id,
                                  base::count(static_cast<std::int64_t>(h.legs.size()), "leg", "legs"),
                                  h.finished ? "finished" : "not finished");
-  text += fmt::format("{:>4}  {:<20}  {:<20}  {:>9}  {:>7}  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
-                      "leg", "began", "ended", "from step", "counted", "lost", "gap s", "start-up s", "counted s",
-                      "lost s", "held up s", "other s", "end");
+  text +=
+      fmt::format("{:>4}  {:<20}  {:<20}  {:>9}  {:>7}  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
+                  "leg", "began", "ended", "from step", "counted", "lost", "gap s", "start-up s", "counted s", "lost s",
+                  "held up s", "other s", "end");
   for (const LegHistory& leg : h.legs) text += row_of(leg);
   text += '\n';
   for (const LegHistory& leg : h.legs)
@@ -77,8 +81,8 @@ std::string to_text(const History& h, const std::string& name, const std::string
   for (const Part& part : parts_of(h))
     text += fmt::format("  {:<22}  {:>12.3f}  {:>8.2f}\n", part.name, part.seconds, 100 * part.seconds / h.wall_s);
   return text + fmt::format("  {:<22}  {:>12.3f}  {:>8.2f}\n\ngoodput: {:.2f} % of {:.3f} s: {} that count, {} lost\n",
-                            "all", h.wall_s, 100.0, 100 * h.goodput(), h.wall_s, base::count(h.counted, "step", "steps"),
-                            h.lost);
+                            "all", h.wall_s, 100.0, 100 * h.goodput(), h.wall_s,
+                            base::count(h.counted, "step", "steps"), h.lost);
 }
 
 std::string to_json(const History& h, const std::string& name, const std::string& id) {
