@@ -14,11 +14,11 @@
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
+#include "app/usage_error.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "deck/fields.hpp"
-#include "deck/number.hpp"
 
 namespace shard8::app {
 
@@ -39,6 +39,7 @@ struct Arguments {
   bool quiet = false;  ///< of `run`
   int compare_pairs = 4;
   std::string group, format = "yaml", to;
+  std::string machine;              ///< of `deck --machine FILE`
   std::string shell;                ///< of `completions`
   std::string man_format = "roff";  ///< of `man`
   std::string ranks_of_check;       ///< "print" for `check --ranks`, N for `check --ranks=N`
@@ -208,6 +209,18 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
 }
 
+void add_deck(CLI::App& app, Arguments& arguments) {
+  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
+  CLI::Option* group = deck->add_option("GROUP", arguments.group, "one group only");
+  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema; of --machine yaml or markdown")
+      ->capture_default_str();
+  deck->add_option(
+          "--machine", arguments.machine,
+          "every key of machine files, as a file to be filled in; with a FILE: check it, and say what it gives")
+      ->expected(0, 1)
+      ->excludes(group);
+}
+
 /// An argument group.key=value; a path with '=' in it has a '/' or no '.' before.
 bool is_override(const std::string& argument) {
   const auto name = argument.substr(0, argument.find('='));
@@ -337,7 +350,11 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     return project_command(project);
   }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
-  if (chosen == "deck") return deck_command(arguments.group, arguments.format);
+  if (chosen == "deck") {
+    const bool machine = app.get_subcommands().front()->count("--machine") > 0;
+    return machine ? machine_command(arguments.machine, arguments.format)
+                   : deck_command(arguments.group, arguments.format);
+  }
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "calibrate") return calibrate_command(argc, argv, arguments.calibrate);
   if (chosen == "man")
@@ -388,46 +405,6 @@ void add_footers(CLI::App& app) {
   }
 }
 
-/// The names of the commands below `app`.
-std::vector<std::string> names_of_commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
-/// "did you mean 'run'? there are run, check, ..."
-std::string offer(const std::string& word, const std::vector<std::string>& names) {
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view near = deck::nearest(word, views);
-  return fmt::format("{}there are {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
-                     fmt::join(names, ", "));
-}
-
-/// Prints what is wrong with a command line. The commands that are named exist, up to the first that does not.
-int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  std::string name = "shard8", problem;
-  for (int i = 1; problem.empty(); ++i) {
-    const auto names = names_of_commands(*command);
-    if (names.empty()) break;
-    const std::string word = i < argc ? argv[i] : "";
-    if (std::find(names.begin(), names.end(), word) != names.end()) {
-      command = command->get_subcommand(word);
-      name += ' ' + word;
-    } else if (word.starts_with('-')) {
-      problem = error.what();
-    } else if (word.empty()) {
-      problem = fmt::format("a command is needed: {}", fmt::join(names, ", "));
-    } else {
-      problem = fmt::format("unknown command '{}': {}", word, offer(word, names));
-    }
-  }
-  if (problem.empty()) problem = error.what();
-  base::print_coloured(fmt::format("{}: {}; see {} --help\n", name, problem, name), stderr);
-  return static_cast<int>(base::ExitCode::deck);
-}
-
 /// Prints an error and returns its exit code. Errors of a deck begin with the deck's name; the others get the
 /// program's.
 int report(const base::Error& error) {
@@ -452,22 +429,6 @@ int after_output(int code) {
 
 }  // namespace
 
-std::uint64_t bytes_of(const std::string& text, std::string_view option) {
-  const auto size = deck::parse_size(text);
-  if (size.value) return *size.value;
-  if (deck::parse_real(text).value)
-    base::fail(base::ExitCode::deck, "{}: '{}' has no unit; write {}GiB, or another of {}", option, text, text,
-               deck::size_units("and"));
-  base::fail(base::ExitCode::deck, "{}: '{}' is not a size; expected a positive number and {}, as in 80GiB", option,
-             text, deck::size_units("or"));
-}
-
-void require_standard_output() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  base::fail(base::ExitCode::environment,
-             "standard output could not be written: it is incomplete; send it to where there is room");
-}
-
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"shard8: trains a transformer with sharded weights and times every phase", "shard8"};
@@ -476,9 +437,7 @@ int main(int argc, char** argv) {
   add_run(app, arguments);
   add_check_and_plan(app, arguments);
   add_project(app, arguments);
-  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
-  deck->add_option("GROUP", arguments.group, "one group only");
-  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
+  add_deck(app, arguments);
   CLI::App* convert =
       add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));

@@ -153,6 +153,9 @@ int project_command(const ProjectArguments& arguments);
 /// Prints the deck in the spelling `to`, "yaml" or "nml".
 int convert_command(const DeckArguments& deck, const std::string& to);
 int deck_command(const std::string& group, const std::string& format);
+/// Reads and checks the machine file at `path`, and prints what it gives. Without a path: prints all keys of machine
+/// files, as `format`, "yaml" or "markdown".
+int machine_command(const std::string& path, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Measures this machine and writes a machine file. Starts MPI as `bench` does.
 int calibrate_command(int argc, char** argv, const CalibrateArguments& arguments);

@@ -24,6 +24,8 @@
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
+#include "machine/read.hpp"
+#include "machine/table.hpp"
 #include "operation/device.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
@@ -251,6 +253,11 @@ int convert_command(const DeckArguments& arguments, const std::string& to) {
 
 int deck_command(const std::string& group, const std::string& format) {
   fmt::print("{}", deck::print_table(format, group));
+  return 0;
+}
+
+int machine_command(const std::string& path, const std::string& format) {
+  fmt::print("{}", path.empty() ? machine::print_table(format) : machine::summary(machine::read(path)));
   return 0;
 }
 

@@ -115,7 +115,7 @@ std::vector<Field> spread_fields() {
 std::vector<Field> reliability_fields() {
   using M = Machine;
   return {
-      number("failures", &M::failures, kHour, from_to(0, 1), "2e-6", "failures of one device in an hour"),
+      number("failures", &M::failures, kHour, from_to(0, 1), "2e-5", "failures of one device in an hour"),
       number("restart", &M::restart_s, kSeconds, from_to(0, 1e6), "300",
              "from a failure to the first step, without reading the checkpoint"),
   };

@@ -35,7 +35,7 @@ std::string comment(const std::string& indent, std::string_view text) {
 
 std::string template_of(const Group& group) {
   std::string out = comment("", group.help) + std::string(group.name) + ":\n";
-  if (group.sourced) out += comment("  ", "source: here") + comment("  ", "the source of entries without their own");
+  if (group.sourced) out += comment("  ", "the source of entries without their own") + comment("  ", "source: here");
   if (!group.form.empty()) {
     if (group.sourced) out += comment("  ", fmt::format("{}: {}", group.form, group.value));
     for (const std::string_view example : group.examples)
@@ -87,8 +87,8 @@ std::string markdown() {
     }
     out += "key | value | meaning\n---|---|---\n";
     for (const Field& field : group.fields)
-      out += fmt::format("`{}` | {} | {}{}\n", field.key, value_of(field), field.help,
-                         field.required ? "; required" : "");
+      out +=
+          fmt::format("`{}` | {} | {}{}\n", field.key, value_of(field), field.help, field.required ? "; required" : "");
   }
   return out;
 }

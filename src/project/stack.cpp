@@ -65,7 +65,8 @@ std::string set_choice(Structure& s, const std::string& text, std::string_view n
 }
 
 std::string set_recomputed(Structure& s, const std::string& text) {
-  constexpr const char* kExpected = "none, or qkv, proj, fc1, fc2 and attention with blanks between, fc1=0.5 for a share";
+  constexpr const char* kExpected =
+      "none, or qkv, proj, fc1, fc2 and attention with blanks between, fc1=0.5 for a share";
   s.recomputed = {};
   s.attention_recomputed = false;
   if (text == "none") return {};
@@ -105,7 +106,8 @@ using Text = const std::string&;
 
 constexpr Key kKeys[] = {
     {"recomputed", "`none`, or words", "`none`",
-     "with model.recompute: selective, what backward computes again besides norms and activations: qkv, proj, fc1, fc2, "
+     "with model.recompute: selective, what backward computes again besides norms and activations: qkv, proj, fc1, "
+     "fc2, "
      "attention; fc1=0.5: that share of its columns",
      set_recomputed},
     {"mlp", "`gated`, `plain`", "`gated`", "plain: llama without the gate of its MLP; any activation",
@@ -120,6 +122,13 @@ constexpr Key kKeys[] = {
      [](S& s, Text t) { return set_choice<&S::gathers_ahead>(s, t, "exposed", "ahead"); }},
     {"reductions", "`units`, `late`", "`units`", "late: gradients are reduced after backward",
      [](S& s, Text t) { return set_choice<&S::reduces_late>(s, t, "units", "late"); }},
+    {"backward_gathers", "`overlapped`, `after_reductions`", "`overlapped`",
+     "after_reductions: in backward a layer is gathered after the layer above is reduced, by one queue for both",
+     [](S& s, Text t) { return set_choice<&S::gathers_after_reductions>(s, t, "overlapped", "after_reductions"); }},
+    {"gather_calls", "1 to 64", "`1`", "calls, of equal size, in which a unit's weights are gathered",
+     [](S& s, Text t) { return set_number<&S::gather_calls>(s, t, 1, 64); }},
+    {"reduce_calls", "1 to 64", "`1`", "calls, of equal size, in which a unit's gradients are reduced",
+     [](S& s, Text t) { return set_number<&S::reduce_calls>(s, t, 1, 64); }},
     {"bucket", "0 to 1e12 (elements)", "`0`", "units are reduced together until they have this many elements; 0: alone",
      set_elements<&S::bucket>},
     {"bucket_rank", "0 to 1e12 (elements)", "`0`", "the same, for each rank of the reduction; the larger counts",
@@ -135,7 +144,8 @@ constexpr Key kKeys[] = {
      set_copies<&S::tensor_copies>},
     {"residual", "`product`, `kernel`", "`product`", "kernel: a kernel adds the residual to what the product wrote",
      [](S& s, Text t) { return set_choice<&S::residual_kernel>(s, t, "product", "kernel"); }},
-    {"optimizer_bytes", "0 to 1000", "`0`", "bytes that the update of a parameter reads and writes; 0: as the deck says",
+    {"optimizer_bytes", "0 to 1000", "`0`",
+     "bytes that the update of a parameter reads and writes; 0: as the deck says",
      [](S& s, Text t) { return set_number<&S::optimizer_bytes>(s, t, 0, 1000); }},
     {"host_issue", "0 to 100", "`1`", "factor of the host's time to issue an operation; 0: a graph",
      [](S& s, Text t) { return set_number<&S::host_issue>(s, t, 0, 100); }},
@@ -165,8 +175,8 @@ class Reader {
   void read(const deck::RawDeck& file) {
     for (const RawGroup& group : file.groups) read(group);
     if (!file.complete) return;
-    const bool there = std::any_of(file.groups.begin(), file.groups.end(),
-                                   [](const RawGroup& g) { return g.name.text == "stack"; });
+    const bool there =
+        std::any_of(file.groups.begin(), file.groups.end(), [](const RawGroup& g) { return g.name.text == "stack"; });
     if (!there) errors_.error({}, "group 'stack' is missing", "it has the keys format, name, release and rows");
     if (there && !format_) errors_.error(stack_, "stack.format is missing", fmt::format("expected {}", kStackFormat));
     if (there && out.name.empty()) errors_.error(stack_, "stack.name is missing", "expected a text");
@@ -206,7 +216,8 @@ class Reader {
     std::vector<std::string_view> names{"stack", "kernels"};
     for (const GroupName& g : kDeckGroups) names.push_back(g.name);
     for (const GroupName& g : kStructureGroups) names.push_back(g.name);
-    unknown(group.name, fmt::format("unknown group '{}'", name), names, [](auto n) { return n; }, "groups");
+    unknown(
+        group.name, fmt::format("unknown group '{}'", name), names, [](auto n) { return n; }, "groups");
   }
 
   template <class Take>
@@ -238,8 +249,9 @@ class Reader {
       if (value != "replicate" && value != "shard") return wrong("stack.replicas", e, "replicate or shard");
       out.replicas_are_shards = value == "shard";
     } else {
-      unknown(e.key, fmt::format("unknown key '{}' in group 'stack'", key), kStackKeys, [](auto n) { return n; },
-              "its keys");
+      unknown(
+          e.key, fmt::format("unknown key '{}' in group 'stack'", key), kStackKeys, [](auto n) { return n; },
+          "its keys");
     }
   }
 
@@ -254,9 +266,9 @@ class Reader {
         for (const deck::Field& f : g.fields) paths.push_back(fmt::format("{}.{}", g.name, f.key));
       const std::vector<std::string_view> names(paths.begin(), paths.end());
       const auto near = deck::nearest(path, names);
-      return errors_.error(e.key.where, fmt::format("'{}' is no key of a deck", path),
-                           near.empty() ? "expected group.key, as shard8 deck lists them"
-                                        : fmt::format("did you mean '{}'?", near));
+      return errors_.error(
+          e.key.where, fmt::format("'{}' is no key of a deck", path),
+          near.empty() ? "expected group.key, as shard8 deck lists them" : fmt::format("did you mean '{}'?", near));
     }
     out.deck.push_back({when, fmt::format("{}={}", path, e.value.text)});
   }
@@ -269,8 +281,9 @@ class Reader {
       if (!expected.empty()) return wrong(fmt::format("{}.{}", group.name, key.name), e, expected);
       return out.settings.push_back({group.when, e.key.text, e.value.text});
     }
-    unknown(e.key, fmt::format("unknown key '{}' in group '{}'", e.key.text, group.name), kKeys,
-            [](const Key& k) { return k.name; }, "its keys");
+    unknown(
+        e.key, fmt::format("unknown key '{}' in group '{}'", e.key.text, group.name), kKeys,
+        [](const Key& k) { return k.name; }, "its keys");
   }
 
   void kernel(const RawEntry& e) {

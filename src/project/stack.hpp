@@ -33,6 +33,10 @@ struct Structure {
   bool whole_root = false;    ///< embedding, final norm and head are one unit: gathered first, reduced last
   bool gathers_ahead = true;  ///< a step's last operations gather for the next step; else its first gathers are exposed
   bool reduces_late = false;  ///< reductions of gradients start after backward
+  /// In backward a layer's gather is issued after the reduction of the layer above and waits for it.
+  bool gathers_after_reductions = false;
+  /// Calls, of equal size, in which a unit's weights are gathered and its gradients reduced.
+  int gather_calls = 1, reduce_calls = 1;
 
   /// Reductions of gradients wait until this many elements have come together: `bucket`, or `bucket_rank` for each rank
   /// of the reduction if that is more. 0: a unit is reduced alone.

@@ -93,9 +93,13 @@ TEST(MachineTimes, what_the_file_does_not_say_is_an_error_that_names_it) {
   EXPECT_EQ(error_of([&] { Times(m, {}, 8).product(product(4096, 4096 * 5, 4096)); }), "");
   EXPECT_NE(error_of([&] { times.kernel("rope", 100); }).find("device.bandwidth"), std::string::npos);
   EXPECT_NE(error_of([&] { times.kernel("cast", 80000000); }).find("cast of 80000000 bytes"), std::string::npos);
-  EXPECT_NE(error_of([&] { times.collective(Collective::all_gather, {2, 1, 2}, 100); }).find("node.bandwidth"),
+  EXPECT_NE(error_of([&] {
+              times.collective(Collective::all_gather, {2, 1, 2}, 100);
+            }).find("node.bandwidth"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { times.collective(Collective::all_gather, {16, 2, 8}, 100); }).find("network.rails"),
+  EXPECT_NE(error_of([&] {
+              times.collective(Collective::all_gather, {16, 2, 8}, 100);
+            }).find("network.rails"),
             std::string::npos);
 }
 
