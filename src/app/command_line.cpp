@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +16,6 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "deck/fields.hpp"
 
 namespace shard8::app {
 
