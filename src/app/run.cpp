@@ -350,7 +350,7 @@ class Run {
     return input;
   }
 
-  profile::LegTimes leg_times() const {
+  profile::LegTimes leg_times() {
     const auto stall = static_cast<std::size_t>(profile::Phase::checkpoint_stall);
     const profile::StepRecord& steps = assembly_->timer().steps();
     return {.began = process_began_,

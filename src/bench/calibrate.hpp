@@ -111,7 +111,7 @@ struct Slowdown {
 std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::Load load);
 
 /// Adds what the decks tell to `to`, with this source: times of products, attention and kernels, slow-downs, spread,
-/// times to issue, and collectives that ran alone in a step. A key's time is the median over calls, steps, ranks and
+/// times to issue, and collectives that ran alone in a step. A key's time is the mean over calls, steps, ranks and
 /// decks of the calls that ran alone; without such calls, of the others, each divided by what its slow-down makes of
 /// its share. Returns remarks, lines for the user: what was left out or is an upper bound.
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source);

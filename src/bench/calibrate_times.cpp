@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
@@ -21,6 +22,16 @@ constexpr double kAlone = 0.02;
 constexpr std::size_t kEnoughAlone = 3;
 
 double median(std::vector<double> values) { return profile::percentile(std::move(values), 50); }
+
+/// The mean without the fastest and the slowest tenth, to six digits: sums of it are those of steps, but for what
+/// disturbed a few of them.
+double usual_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t left_out = values.size() / 10;
+  const double sum = std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(left_out),
+                                     values.end() - static_cast<std::ptrdiff_t>(left_out), 0.0);
+  return std::stod(fmt::format("{:.6g}", sum / static_cast<double>(values.size() - 2 * left_out)));
+}
 
 using Calls = std::map<WorkKey, std::vector<TracedCall>>;
 
@@ -89,8 +100,8 @@ void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int sour
     if (means.size() > 1) ranks.push_back(standard_deviation(means) / mean_of(means));
     if (!deviations.empty()) steps.push_back(mean_of(deviations));
   }
-  if (!ranks.empty()) to.spread_ranks = {median(ranks), source};
-  if (!steps.empty()) to.spread_steps = {median(steps), source};
+  if (!ranks.empty()) to.spread_ranks = {usual_mean(ranks), source};
+  if (!steps.empty()) to.spread_steps = {usual_mean(steps), source};
 }
 
 void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
@@ -102,11 +113,11 @@ void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_d
         issue[i].insert(issue[i].end(), rank.issue_s[i].begin(), rank.issue_s[i].end());
       besides.insert(besides.end(), rank.besides_s.begin(), rank.besides_s.end());
     }
-  if (!besides.empty()) to.issue_step = {median(besides), source};
+  if (!besides.empty()) to.issue_step = {usual_mean(besides), source};
   if (!on_device) return;  // there the host's work is the operation
   const auto set = [&](machine::Figure& figure, Load load) {
     const auto& values = issue[static_cast<std::size_t>(load)];
-    if (!values.empty()) figure = {median(values), source};
+    if (!values.empty()) figure = {usual_mean(values), source};
   };
   set(to.issue_product, Load::product);
   set(to.issue_attention, Load::attention);
@@ -141,7 +152,7 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     }
     held += calls.front().held ? 1 : 0;
     machine::Timed time;
-    time.seconds = median(seconds);
+    time.seconds = usual_mean(seconds);
     time.source = source;
     if (key.load == Load::product)
       to.products.push_back({time, key.product()});
