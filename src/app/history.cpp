@@ -14,7 +14,6 @@
 #include "io/durable_file.hpp"
 #include "profile/history/history.hpp"
 #include "profile/metrics.hpp"
-#include "profile/report_files.hpp"
 #include "train/training_file.hpp"
 
 namespace shard8::app {
@@ -29,18 +28,17 @@ std::string name_in(const train::TrainingFile& training, const std::string& key,
   return otherwise;
 }
 
-/// The texts of all summaries in the folder, by leg, with their paths. Those that name no leg are left out.
-std::map<std::int64_t, std::pair<fs::path, std::string>> summaries_of(const fs::path& folder, const fs::path& name) {
-  std::map<std::int64_t, std::pair<fs::path, std::string>> found;
+/// The summaries of a training's legs in the folder, by leg.
+std::map<std::int64_t, profile::LegSummary> summaries_of(const fs::path& folder, const fs::path& name,
+                                                         const std::string& training) {
+  std::map<std::int64_t, profile::LegSummary> found;
   const std::string begin = name.stem().string() + ".leg_";
   for (const auto& entry : fs::directory_iterator(folder)) {
     const fs::path& path = entry.path();
     const std::string file = path.filename().string();
     if (file != name && !(file.starts_with(begin) && path.extension() == name.extension())) continue;
-    std::string text = io::text_of(path.string());
-    const auto leg = profile::leg_of_summary(text);
-    if (!leg) profile::times_of_summary(text, path.string());  // a file that is cut short is an error
-    if (leg) found.emplace(*leg, std::pair(path, std::move(text)));
+    const auto summary = profile::read_leg_summary(io::text_of(path.string()), path.string());
+    if (summary.training == training) found.emplace(summary.leg, summary);
   }
   return found;
 }
@@ -57,9 +55,17 @@ profile::LegRecord record_of(const train::Leg& leg) {
   record.last_seen = base::unix_of(leg.last_seen);
   record.start_up_s = leg.start_up_s;
   record.lost_s = leg.lost_s;
-  // Versions before 0.3 kept the time from the begin of the process, to its report.
-  if (!record.ended && record.trains_from && leg.seconds) record.ended = *record.trains_from + *leg.seconds;
   return record;
+}
+
+/// Versions before 0.3 wrote when a leg began to train, for how long its process had lived when it made its report, and
+/// the date of the report.
+void fill_in(profile::LegRecord& record, std::optional<double> report, std::optional<double> seconds) {
+  if (record.process_began || !record.trains_from || !seconds) return;
+  record.ended = report.value_or(*record.trains_from + *seconds);  // without a report, as if start-up took no time
+  record.process_began = std::min(*record.ended - *seconds, *record.trains_from);
+  record.start_up_s = *record.trains_from - *record.process_began;
+  record.to_the_second = true;
 }
 
 }  // namespace
@@ -73,16 +79,17 @@ int history_command(const HistoryArguments& arguments) {
                "which folder that is)",
                folder.string(), train::TrainingFile::kName);
   const std::string metrics = (folder / name_in(*training, "output.metrics", "metrics.jsonl")).string();
-  const auto summaries = summaries_of(folder, name_in(*training, "output.summary", "summary.json"));
+  const auto summaries =
+      summaries_of(folder, name_in(*training, "output.summary", "summary.json"), training->identity.id);
 
   std::vector<profile::LegRecord> legs;
   for (const train::Leg& leg : training->legs) {
     legs.push_back(record_of(leg));
     const auto summary = summaries.find(static_cast<std::int64_t>(legs.size()));
-    if (summary == summaries.end()) continue;
-    const auto& [path, text] = summary->second;
-    legs.back().has_summary = true;
-    legs.back().times = profile::times_of_summary(text, path.string());
+    const bool found = summary != summaries.end();
+    legs.back().has_summary = found;
+    if (found) legs.back().times = summary->second.times;
+    fill_in(legs.back(), found ? summary->second.date : std::nullopt, leg.seconds);
   }
   std::map<std::int64_t, double> steps;
   std::error_code ignored;

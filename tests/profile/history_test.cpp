@@ -155,11 +155,15 @@ TEST(Older, what_is_not_recorded_is_said) {
   second.end = "finished";
   second.trains_from = kBegin + 40;
   second.ended = kBegin + 52;
+  second.process_began = kBegin + 37;
+  second.start_up_s = 3;
+  second.to_the_second = true;
   const auto h = add_up({first, second}, steps, true);
   EXPECT_EQ(h.legs[0].lost, 2);
   EXPECT_FALSE(h.legs[0].lost_s);
   EXPECT_FALSE(h.legs[0].start_up_s);
   EXPECT_EQ(h.legs[0].notes.size(), 3u);
+  EXPECT_EQ(h.legs[1].notes[0], "begin, end and start-up are known to the second (before 0.3)");
   EXPECT_NEAR(h.goodput(), 20.0 / 52, 1e-9);
   expect_sum(h);
 }
@@ -176,11 +180,17 @@ TEST(Older, a_leg_whose_files_are_elsewhere) {
 }
 
 TEST(Older, summaries_without_times_and_damaged_ones) {
-  EXPECT_FALSE(times_of_summary(R"({"schema": 2})", "summary.json"));
+  const auto old =
+      read_leg_summary(R"({"schema": 2, "date": "2027-01-15T08:00:00Z", "training": {"id": "ab", "leg": 3}})", "a");
+  EXPECT_FALSE(old.times);
+  EXPECT_EQ(old.leg, 3);
+  EXPECT_EQ(old.training, "ab");
+  EXPECT_EQ(old.date, kBegin);
+  EXPECT_EQ(read_leg_summary(R"({"schema": 1})", "a").leg, 0);
   for (const char* text :
        {"{", "[]", R"({"schema": 2, "leg_times": {"began": "today"}})", R"({"schema": 2, "leg_times": 3})"}) {
     try {
-      times_of_summary(text, "out/summary.json");
+      read_leg_summary(text, "out/summary.json");
       ADD_FAILURE() << text;
     } catch (const base::Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::deck);

@@ -135,7 +135,7 @@ TEST_P(History, OfLegsThatStopped) {
 }
 
 TEST_P(History, OfLegsThatWereKilled) {
-  test::ProgramRun run(options({"run.steps=1000000", "optimizer.decay_steps=100", "checkpoint.every=50"}));
+  test::ProgramRun run(options({"run.steps=1000000", "checkpoint.every=50"}));
   for (int i = 0; i < 30000 && !run.ended() && (!fs::exists(at("out/metrics.jsonl")) || steps().size() < 60); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   ASSERT_FALSE(run.ended()) << run.output();
@@ -153,7 +153,7 @@ TEST_P(History, OfLegsThatWereKilled) {
   EXPECT_NEAR(unix_of(h["legs"][0]["ended"]), written, kClock_s);
   expect_sum(h);
 
-  expect_ends(75, {"run.steps=1000000", "optimizer.decay_steps=100", "checkpoint.every=50", "run.stop_after=7"});
+  expect_ends(75, {"run.steps=1000000", "checkpoint.every=50", "run.stop_after=7"});
   h = history();
   const int again = file("out/training.json")["legs"][1]["first_step"], count = static_cast<int>(of_killed.size());
   ASSERT_GE(again, 50);

@@ -77,8 +77,8 @@ def sensitivities(projection, index):
             for row in projection.projected.get("sensitivities") or []]
     if not rows:
         return []
-    title = f"What a projected step depends on, {projection.machine}"
-    note = (f"{projection.label}, {counted(projection.ranks, 'rank')}: by how many per cent a step is longer (right) or shorter (left) "
+    title = f"What a projected step depends on, {projection.machine}, {counted(projection.ranks, 'rank')}"
+    note = (f"{projection.label[0].upper()}{projection.label[1:]}: by how many per cent a step is longer (right) or shorter (left) "
             "if a property of the machine is halved or doubled. All of it is projected.")
     return [Figure(f"sensitivities{index or ''}", title, note, lambda width: band_charts.both_sides(title, rows, width),
                    (["property", "halved, %", "doubled, %"], [[name, *(f"{value:+.2f}" for value in parts.values())] for name, parts in rows]),

@@ -35,7 +35,9 @@ void set_span(LegHistory& leg, const LegRecord& record, bool last) {
     leg.notes.emplace_back("its files are in another folder, or a version without a record of legs wrote them");
     return;
   }
-  if (!record.process_began)
+  if (record.to_the_second)
+    leg.notes.emplace_back("begin, end and start-up are known to the second (before 0.3)");
+  else if (!record.process_began)
     leg.notes.emplace_back("begin of the process not recorded (before 0.3): its start-up is in the gap before it");
   leg.ended = record.times ? std::max(record.times->ended, record.ended.value_or(0)) : record.ended;
   leg.end = record.end;
@@ -123,24 +125,40 @@ History add_up(const std::vector<LegRecord>& records, const std::map<std::int64_
   return all;
 }
 
-std::optional<LegTimes> times_of_summary(const std::string& text, const std::string& name) {
+namespace {
+
+std::optional<LegTimes> times_of(const nlohmann::json& times) {
+  const auto began = base::unix_of(times.at("began").get<std::string>());
+  const auto ended = base::unix_of(times.at("ended").get<std::string>());
+  if (!began || !ended) return std::nullopt;
+  const auto number = [&](const char* key) { return times.at(key).get<double>(); };
+  return LegTimes{.began = *began,
+                  .ended = *ended,
+                  .start_up_s = number("start_up_s"),
+                  .steps_s = number("steps_s"),
+                  .held_up_s = number("held_up_s"),
+                  .after_last_s = number("after_last_s")};
+}
+
+}  // namespace
+
+LegSummary read_leg_summary(const std::string& text, const std::string& name) {
   using Json = nlohmann::json;
   try {
     const Json summary = Json::parse(text);
-    if (!summary.at("schema").is_number_unsigned()) throw Json::type_error::create(302, "schema", nullptr);
-    if (!summary.contains("leg_times")) return std::nullopt;
-    const Json& times = summary.at("leg_times");
-    const auto began = base::unix_of(times.at("began").get<std::string>());
-    const auto ended = base::unix_of(times.at("ended").get<std::string>());
-    const auto number = [&](const char* key) { return times.at(key).get<double>(); };
-    if (began && ended)
-      return LegTimes{.began = *began,
-                      .ended = *ended,
-                      .start_up_s = number("start_up_s"),
-                      .steps_s = number("steps_s"),
-                      .held_up_s = number("held_up_s"),
-                      .after_last_s = number("after_last_s")};
-  } catch (const Json::exception&) {
+    LegSummary read;
+    bool whole = summary.at("schema").is_number_unsigned();
+    if (summary.contains("training")) {
+      read.training = summary.at("training").at("id").get<std::string>();
+      read.leg = summary.at("training").at("leg").get<std::int64_t>();
+    }
+    if (summary.contains("date")) read.date = base::unix_of(summary.at("date").get<std::string>());
+    if (summary.contains("leg_times")) {
+      read.times = times_of(summary.at("leg_times"));
+      whole = whole && read.times;
+    }
+    if (whole) return read;
+  } catch (const Json::exception&) {  // said below
   }
   base::fail(base::ExitCode::deck,
              "{}: error: is not a whole summary of a run: move the file elsewhere to add up the leg without it", name);

@@ -27,6 +27,7 @@ struct LegRecord {
   std::optional<double> lost_s{};   ///< seconds of its steps that later legs trained again; nothing: not recorded
   std::optional<LegTimes> times{};  ///< of its summary; nothing: there is none, or it is of a version before 0.3
   bool has_summary = false;
+  bool to_the_second = false;  ///< its begin and end are those of versions before 0.3
 };
 
 /// One leg as it is added up. Times are in seconds; what is not known is nothing.
@@ -67,9 +68,16 @@ struct History {
 /// where the leg's summary has them. `finished`: the last leg trained the last step of its deck.
 History add_up(const std::vector<LegRecord>& legs, const std::map<std::int64_t, double>& steps, bool finished);
 
-/// The times in the text of a summary.json; nothing if it has none (versions before 0.3). Error(deck) with `name` if it
-/// is no summary.
-std::optional<LegTimes> times_of_summary(const std::string& text, const std::string& name);
+/// What the summary.json of a leg says of it.
+struct LegSummary {
+  std::string training{};           ///< id; empty: schema 1, which has none
+  std::int64_t leg = 0;             ///< from 1; 0 in schema 1
+  std::optional<double> date{};     ///< when it was made, seconds since the begin of 1970, to the second
+  std::optional<LegTimes> times{};  ///< nothing: of a version before 0.3
+};
+
+/// Reads the text of a summary.json. Error(deck) with the file's `name` and the remedy if it is no summary.
+LegSummary read_leg_summary(const std::string& text, const std::string& name);
 
 /// What `shard8 history` prints of the training in the folder `name`: a row for each leg, then where the wall-clock
 /// went.
