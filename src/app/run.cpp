@@ -327,7 +327,7 @@ class Run {
     return true;
   }
 
-  profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) const {
+  profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) {
     profile::SummaryInput input = summary_input(deck_.echo, *assembly_, memory);
     input.command = command_;
     const auto& identity = run_.identity;
