@@ -95,8 +95,7 @@ void add_device(Machine& m, const Job& job, int source) {
     const MemoryLimits limits = read_memory_limits();
     std::uint64_t memory = limits.total;
     if (limits.group) memory = memory == 0 ? limits.group->limit : std::min(memory, limits.group->limit);
-    if (memory > 0)
-      m.memory = {static_cast<double>(memory / static_cast<std::uint64_t>(job.node.ranks)), source, 0};
+    if (memory > 0) m.memory = {static_cast<double>(memory / static_cast<std::uint64_t>(job.node.ranks)), source, 0};
     return;
   }
 #if defined(SHARD8_CUDA)
@@ -152,8 +151,14 @@ class CollectiveTimer {
     std::vector<bench::CollectiveFigures> figures;
     for (const bench::BenchRow& row : bench::bench_collectives(group, tensor::cuda::stream_of(exec_), cases,
                                                                {.warmup = 3, .repetitions = repetitions})) {
-      figures.push_back({.group = group.name(), .ranks = group.size(), .op = row.op, .dtype = row.dtype,
-                         .bytes = row.bytes, .count = row.count, .us = row.us, .algbw = row.algbw,
+      figures.push_back({.group = group.name(),
+                         .ranks = group.size(),
+                         .op = row.op,
+                         .dtype = row.dtype,
+                         .bytes = row.bytes,
+                         .count = row.count,
+                         .us = row.us,
+                         .algbw = row.algbw,
                          .busbw = row.busbw});
       issue_us_.push_back(row.host_us);
     }
@@ -179,8 +184,8 @@ class Calibration {
         arguments_(arguments),
         world_(job.world.same()),
         logger_(world_.rank(), world_.size()),
-        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(60 * arguments.minutes))) {}
+        end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(60 * arguments.minutes))) {}
 
   int run() {
     read_files();
@@ -190,9 +195,10 @@ class Calibration {
     CollectiveTimer timer(job_.runtime.exec());
     std::vector<machine::CollectiveTime> collectives;
     if (world_.size() > 1) {
-      collectives = bench::time_collectives(world_, std::ref(timer), tensor::kDevice ? kMostOnDevice : kMostOnHosts,
-                                            end_);
-      logger_.info("{} of collectives alone", base::count(static_cast<std::int64_t>(collectives.size()), "time", "times"));
+      collectives =
+          bench::time_collectives(world_, std::ref(timer), tensor::kDevice ? kMostOnDevice : kMostOnHosts, end_);
+      logger_.info("{} of collectives alone",
+                   base::count(static_cast<std::int64_t>(collectives.size()), "time", "times"));
     }
     comm::agree_on_root(world_, 0, [&] { write(collectives, copies, timer.issue_us()); });
     return 0;
@@ -221,8 +227,8 @@ class Calibration {
     const double collectives = world_.size() > 1 ? 60 * arguments_.minutes * kShareOfCollectives : 0;
     const auto left = static_cast<double>(decks_.size() - d);
     const Clock::time_point end =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-                           std::max(seconds_until(end_) - collectives, 0.0) / left));
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                           std::chrono::duration<double>(std::max(seconds_until(end_) - collectives, 0.0) / left));
     train::Assembly assembly(bench::calibration_deck(decks_[d]), world_.same(), job_.runtime.exec(),
                              job_.runtime.threads(), program_text());
     assembly.open_files();
@@ -233,9 +239,9 @@ class Calibration {
     }
     assembly.start();
     const std::string& name = arguments_.decks[d];
-    times_.push_back(bench::time_steps(assembly, job_.log, name,
-                                       {.warmup_s = on_device ? kWarmupOnDevice_s : kWarmupOnHosts_s,
-                                        .seconds = std::max(seconds_until(end), 0.0)}));
+    times_.push_back(bench::time_steps(
+        assembly, job_.log, name,
+        {.warmup_s = on_device ? kWarmupOnDevice_s : kWarmupOnHosts_s, .seconds = std::max(seconds_until(end), 0.0)}));
     if (times_.back().ranks.empty()) return;  // not rank 0
     const bench::RankTimes& mine = times_.back().ranks.front();
     const auto milliseconds = [](const std::vector<double>& s) { return 1e3 * profile::percentile(s, 50); };

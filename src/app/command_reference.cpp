@@ -55,8 +55,10 @@ std::string command_reference(const std::vector<CommandEntry>& table) {
       "# Commands\n\n"
       "<!-- Generated from the program's command line; to change it: shard8 man --format markdown > docs/commands.md "
       "-->\n\n"
-      "`group.key=value` replaces a value of the deck. `run`, `bench` and `calibrate` are started by mpiexec or srun, one "
-      "process a rank; the\nother commands use one process. `shard8 COMMAND --help` prints an example, too. Values in parentheses are "
+      "`group.key=value` replaces a value of the deck. `run`, `bench` and `calibrate` are started by mpiexec or srun, "
+      "one "
+      "process a rank; the\nother commands use one process. `shard8 COMMAND --help` prints an example, too. Values in "
+      "parentheses are "
       "defaults.\n\n"
       "command | what it does, and its options\n---|---\n";
   for (const CommandEntry& command : table)

@@ -61,12 +61,12 @@ struct TracedCollective {
 /// The traced steps of one rank.
 struct RankTimes {
   std::map<WorkKey, std::vector<TracedCall>> work;
-  std::vector<TracedCollective> collectives;  ///< in the order in which they were issued
-  std::vector<double> computed_s;             ///< of each step: all products, attention and kernels
-  std::vector<double> besides_s;              ///< of each step: neither these nor waits for collectives
-  std::vector<double> total_s;                ///< of each step
-  std::array<std::vector<double>, 3> issue_s; ///< on devices: host's seconds to issue a product, attention, a kernel
-  std::int64_t left_out = 0;                  ///< steps whose spans are not those of the recorded operations
+  std::vector<TracedCollective> collectives;   ///< in the order in which they were issued
+  std::vector<double> computed_s;              ///< of each step: all products, attention and kernels
+  std::vector<double> besides_s;               ///< of each step: neither these nor waits for collectives
+  std::vector<double> total_s;                 ///< of each step
+  std::array<std::vector<double>, 3> issue_s;  ///< on devices: host's seconds to issue a product, attention, a kernel
+  std::int64_t left_out = 0;                   ///< steps whose spans are not those of the recorded operations
 };
 
 /// Joins the spans of a trace with the operations of the steps, which are alike: each product, attention and kernel of
@@ -77,17 +77,17 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
 
 /// The traced steps of one deck, over the ranks of a job.
 struct DeckTimes {
-  std::string deck;                 ///< its name
-  std::vector<RankTimes> ranks;     ///< by rank; the calls of a key are at most kMostCalls a rank
+  std::string deck;              ///< its name
+  std::vector<RankTimes> ranks;  ///< by rank; the calls of a key are at most kMostCalls a rank
   std::int64_t warmup_steps = 0;
   static constexpr std::size_t kMostCalls = 256;
 };
 
 /// How long the steps of one deck may take.
 struct StepBudget {
-  double warmup_s = 0;             ///< steps are trained for so long before steps are traced, two steps at least
-  double seconds = 60;             ///< for all steps, if three traced steps fit
-  std::int64_t most_traced = 20;   ///< steps
+  double warmup_s = 0;            ///< steps are trained for so long before steps are traced, two steps at least
+  double seconds = 60;            ///< for all steps, if three traced steps fit
+  std::int64_t most_traced = 20;  ///< steps
 };
 
 /// The deck whose steps are timed: synthetic data, no files, a run that does not end.
@@ -117,8 +117,8 @@ std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::L
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source);
 
 /// Times all kinds of collectives of a group with wholes of so many bytes, `repetitions` calls in a row. Collective.
-using GroupTimer =
-    std::function<std::vector<CollectiveFigures>(const comm::Communicator& group, std::uint64_t bytes, int repetitions)>;
+using GroupTimer = std::function<std::vector<CollectiveFigures>(const comm::Communicator& group, std::uint64_t bytes,
+                                                                int repetitions)>;
 
 /// Times collectives of groups of 2, 3, … ranks of the node, and, if the ranks are on several nodes, of groups over
 /// nodes: from 4 KiB to `most` bytes. Groups of a power of two ranks and of all come first. What `deadline` leaves no
@@ -136,8 +136,8 @@ std::vector<machine::CollectiveTime> time_collectives(const comm::Communicator& 
 std::vector<std::string> add_collectives(machine::Machine& to, std::vector<machine::CollectiveTime> collectives,
                                          std::span<const DeckTimes> decks, int rails, int source);
 
-/// Adds the rows with a source of kind imported, which names the file, but for those whose keys are there, and for collectives that contradict those
-/// that are there. Returns remarks: what was left out for this.
+/// Adds the rows with a source of kind imported, which names the file, but for those whose keys are there, and for
+/// collectives that contradict those that are there. Returns remarks: what was left out for this.
 std::vector<std::string> add_imported(machine::Machine& to, const ImportedRows& imported);
 
 /// Adds everything of `base` that `to` has not, with its sources: figures, and rows of tables by their keys. Returns

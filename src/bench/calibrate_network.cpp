@@ -160,7 +160,8 @@ std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::
   return Slowdown{1 + up / down, calls};
 }
 
-/// One row for each key: the median. Of two that contradict each other, the smaller collective is the slow one and goes.
+/// One row for each key: the median. Of two that contradict each other, the smaller collective is the slow one and
+/// goes.
 int without_contradictions(std::vector<CollectiveTime>& rows) {
   std::map<std::tuple<int, Collective, int, std::uint64_t>, std::vector<double>> seconds;
   for (const CollectiveTime& r : rows) seconds[{r.nodes, r.op, r.ranks, r.bytes}].push_back(r.seconds);

@@ -84,12 +84,15 @@ std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& 
     if (!mine.given() && theirs.given()) mine = {theirs.value, source_of(theirs.source), 0};
   };
   using M = machine::Machine;
-  for (machine::Figure M::*member :
-       {&M::node_devices, &M::node_cores, &M::peak_fp32, &M::peak_bf16, &M::peak_fp8, &M::memory, &M::bandwidth,
-        &M::watts, &M::watts_idle, &M::issue_product, &M::issue_attention, &M::issue_kernel, &M::issue_collective,
-        &M::issue_step, &M::link_bandwidth, &M::link_latency, &M::rails, &M::rail_bandwidth, &M::latency,
-        &M::latency_rank, &M::oversubscription, &M::spread_ranks, &M::spread_steps, &M::failures, &M::restart_s,
-        &M::write_bandwidth, &M::read_bandwidth})
+  for (machine::Figure M::*member : {&M::node_devices,     &M::node_cores,      &M::peak_fp32,
+                                     &M::peak_bf16,        &M::peak_fp8,        &M::memory,
+                                     &M::bandwidth,        &M::watts,           &M::watts_idle,
+                                     &M::issue_product,    &M::issue_attention, &M::issue_kernel,
+                                     &M::issue_collective, &M::issue_step,      &M::link_bandwidth,
+                                     &M::link_latency,     &M::rails,           &M::rail_bandwidth,
+                                     &M::latency,          &M::latency_rank,    &M::oversubscription,
+                                     &M::spread_ranks,     &M::spread_steps,    &M::failures,
+                                     &M::restart_s,        &M::write_bandwidth, &M::read_bandwidth})
     figure(to.*member, base.*member);
   for (std::size_t a = 0; a < to.slowed.size(); ++a)
     for (std::size_t b = 0; b < to.slowed[a].size(); ++b) figure(to.slowed[a][b], base.slowed[a][b]);

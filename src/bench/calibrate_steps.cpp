@@ -151,8 +151,8 @@ DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, con
     const auto before = Clock::now();
     train_to(done + 1);
     step_s = seconds_since(before);
-    const bool stop = done >= 2 && (seconds_since(begin) >= budget.warmup_s ||
-                                    seconds_since(begin) + 4 * step_s >= budget.seconds);
+    const bool stop =
+        done >= 2 && (seconds_since(begin) >= budget.warmup_s || seconds_since(begin) + 4 * step_s >= budget.seconds);
     more = decided_by_root(world, stop ? 0 : 1);
   }
   const double left = budget.seconds - seconds_since(begin);

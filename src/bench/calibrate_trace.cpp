@@ -107,9 +107,14 @@ WorkKey WorkKey::of(const operation::Product& p) {
 WorkKey WorkKey::of(const operation::Attention& a) {
   WorkKey key{.load = Load::attention};
   const kernels::AttentionShape& s = a.shape;
-  key.numbers = {a.backward ? 1 : 0, s.batch,    s.seq,
-                 s.heads,            s.kv_heads, s.head_dim,
-                 s.deterministic ? 1 : 0, static_cast<std::int64_t>(a.dtype)};
+  key.numbers = {a.backward ? 1 : 0,
+                 s.batch,
+                 s.seq,
+                 s.heads,
+                 s.kv_heads,
+                 s.head_dim,
+                 s.deterministic ? 1 : 0,
+                 static_cast<std::int64_t>(a.dtype)};
   return key;
 }
 
@@ -135,10 +140,11 @@ operation::Product WorkKey::product() const {
 
 operation::Attention WorkKey::attention() const {
   const auto& n = numbers;
-  return {.backward = n[0] != 0,
-          .shape = {.batch = n[1], .seq = n[2], .heads = n[3], .kv_heads = n[4], .head_dim = n[5],
-                    .deterministic = n[6] != 0},
-          .dtype = static_cast<tensor::DType>(n[7])};
+  return {
+      .backward = n[0] != 0,
+      .shape =
+          {.batch = n[1], .seq = n[2], .heads = n[3], .kv_heads = n[4], .head_dim = n[5], .deterministic = n[6] != 0},
+      .dtype = static_cast<tensor::DType>(n[7])};
 }
 
 RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operations& step, bool on_device,
@@ -167,6 +173,8 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
       continue;
     }
     double computed = 0, besides = 0;
+    int last_note = -1;
+    for (const WorkSpan* span : spans[traced.step]) last_note = std::max(last_note, span->note);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       std::int64_t ns = 0, shared = 0;
       for (const Interval& span : parts[i].spans) {
@@ -174,12 +182,14 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
         shared += inside(flying, span);
       }
       const profile::TraceNote& note = trace.notes()[at(parts[i].note)];
-      const std::size_t next = at(parts[i].note) + 1;
-      const std::int64_t issued = next < trace.notes().size() ? trace.notes()[next].issued : note.issue_ended;
+      // The mark behind a part is issued with the next note of the step, or right after the last one.
+      const int next = parts[i].note + 1;
+      const std::int64_t issued = next <= last_note ? trace.notes()[at(next)].issued : note.issue_ended;
       const bool held = on_device && issued + kHeldNs > parts[i].spans.back().end;
       const WorkKey key = WorkKey::of(*work[i]);
       times.work[key].push_back({seconds(ns), static_cast<double>(shared) / static_cast<double>(ns), held});
-      if (on_device) times.issue_s[static_cast<std::size_t>(key.load)].push_back(seconds(note.issue_ended - note.issued));
+      if (on_device)
+        times.issue_s[static_cast<std::size_t>(key.load)].push_back(seconds(note.issue_ended - note.issued));
       computed += seconds(ns);
     }
     using profile::Phase;
@@ -199,13 +209,13 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
     const auto group = groups.find(call.group);
     const std::array<int, 2> shape = group == groups.end() ? std::array{0, 0} : group->second;
     const Interval whole{call.begin, call.end};
-    times.collectives.push_back({.op = call.op,
-                                 .nodes = shape[0],
-                                 .ranks = shape[1],
-                                 .bytes = call.bytes,
-                                 .seconds = seconds(call.end - call.begin),
-                                 .shared = static_cast<double>(inside(computing, whole)) /
-                                           static_cast<double>(call.end - call.begin)});
+    times.collectives.push_back(
+        {.op = call.op,
+         .nodes = shape[0],
+         .ranks = shape[1],
+         .bytes = call.bytes,
+         .seconds = seconds(call.end - call.begin),
+         .shared = static_cast<double>(inside(computing, whole)) / static_cast<double>(call.end - call.begin)});
   }
   return times;
 }

@@ -17,6 +17,7 @@ def parse(arguments):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--machine")
     parser.add_argument("--program")
+    parser.add_argument("--efficiencies")
     parser.add_argument("--write", action="store_true")
     return parser.parse_args(arguments)
 
@@ -60,7 +61,7 @@ def run(options):
             errors.append(str(error))
     if errors:
         raise Refused(list(dict.fromkeys(errors)))
-    kept_file = repository / "inputs" / "stacks" / "efficiencies.json"
+    kept_file = pathlib.Path(options.efficiencies or repository / "inputs" / "stacks" / "efficiencies.json")
     fitted, kept = efficiencies.fit_all(project, table, efficiencies.read(kept_file))
     found = results.of_rows(project, table, fitted + kept)
     sys.stdout.write(report.as_json(found) if options.json else report.table(found, fitted, kept))

@@ -65,10 +65,10 @@ class Projector:
             raise Refused(f"{where}: shard8 project has failed with exit code {done.returncode}:\n{done.stderr.strip()}",
                           done.returncode if done.returncode in (2, 3) else 3)
         try:
-            found = json.loads(done.stdout)
+            found = json.loads(done.stdout)["projected"]
             step = found["step_s"]
             return Figures(float(step["low"]), float(step["nominal"]), float(step["high"]),
-                           float(found["parts"]["compute_s"]))
+                           float(found["computing_s"]))
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"{where}: shard8 project has printed no projection: {error}", 3) from error
 

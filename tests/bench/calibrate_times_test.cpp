@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/calibrate.hpp"
+
+namespace shard8::bench {
+namespace {
+
+using machine::Load;
+using operation::Kernel;
+using operation::Operation;
+using operation::Product;
+using profile::Part;
+using profile::TraceRecorder;
+
+Operation product(std::int64_t rows) {
+  Operation o;
+  o.what = Product{.rows = rows, .cols = 64, .inner = 32, .bias = true};
+  return o;
+}
+
+Operation kernel(std::uint64_t bytes) {
+  Operation o;
+  o.read = bytes;
+  o.what = Kernel{.name = "cast", .rows = 1, .cols = 1};
+  return o;
+}
+
+/// A trace of steps that are made by hand, in microseconds.
+class MadeTrace {
+ public:
+  explicit MadeTrace(std::int64_t steps) : recorder_({{0, steps - 1}}, 0) {}
+
+  void begin_step() { recorder_.begin_step(); }
+  /// A part of so many microseconds; `issued` before its begin.
+  int part(const char* name, Part part, std::int64_t us, std::int64_t rows = 0, std::int64_t issued = 1000) {
+    const int note = recorder_.add_note(name);
+    profile::TraceNote& n = recorder_.note(note);
+    n.issued = 1000 * (at_ - issued);
+    n.issue_ended = n.issued + 5000;
+    if (rows > 0) {
+      n.m = rows;
+      n.n = 64;
+      n.k = 32;
+    }
+    again(note, part, us);
+    return note;
+  }
+  /// More of a part that was suspended.
+  void again(int note, Part part, std::int64_t us) {
+    recorder_.add_work({1000 * at_, 1000 * (at_ + us), recorder_.step(), static_cast<int>(profile::Phase::forward),
+                        static_cast<int>(part), profile::kExchanges, note});
+    at_ += us;
+  }
+  void wait(std::int64_t us) {
+    recorder_.add_work({1000 * at_, 1000 * (at_ + us), recorder_.step(), static_cast<int>(profile::Phase::gather_wait),
+                        -1, profile::kExchanges, -1});
+    at_ += us;
+  }
+  void besides(std::int64_t us) {
+    recorder_.add_work({1000 * at_, 1000 * (at_ + us), recorder_.step(), static_cast<int>(profile::Phase::other), -1,
+                        profile::kExchanges, -1});
+    at_ += us;
+  }
+  void call(std::int64_t begin, std::int64_t end) {
+    profile::CallSpan call;
+    call.op = profile::Collective::all_gather;
+    call.group = "shard";
+    call.ranks = 2;
+    call.bytes = 4096;
+    recorder_.completed(recorder_.issued(call), 1000 * begin, 1000 * end, 0, 0);
+  }
+  void end_step(std::int64_t begin) { recorder_.add_step({recorder_.step(), 1000 * begin, 1000 * at_}); }
+  std::int64_t now() const { return at_; }
+  RankTimes times(const operation::Operations& step, bool on_device = false) const {
+    return times_of(recorder_, step, on_device, {{"shard", {1, 2}}});
+  }
+
+ private:
+  TraceRecorder recorder_;
+  std::int64_t at_ = 10'000;
+};
+
+TEST(CalibrateTimes, JoinsSpansWithOperations) {
+  operation::Operations step;
+  step.list = {product(16), kernel(100), kernel(200)};
+  MadeTrace trace(1);
+  trace.begin_step();
+  const std::int64_t begin = trace.now();
+  trace.besides(3);
+  const int note = trace.part("fprop", Part::gemm, 40, 16);
+  trace.wait(7);
+  trace.again(note, Part::gemm, 20);
+  trace.part("push", Part::tensor_comm, 11);
+  trace.part("cast", Part::elementwise, 5);
+  trace.part("cast", Part::elementwise, 9);
+  trace.call(begin + 3, begin + 3 + 15);
+  trace.end_step(begin);
+  const RankTimes times = trace.times(step);
+  EXPECT_EQ(times.left_out, 0);
+  ASSERT_EQ(times.work.size(), 3u);
+  const auto& calls = times.work.at(WorkKey::of(step.list[0]));
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_NEAR(calls[0].seconds, 60e-6, 1e-9);
+  EXPECT_NEAR(calls[0].shared, 0.25, 1e-9);
+  EXPECT_FALSE(calls[0].held);
+  EXPECT_NEAR(times.work.at(WorkKey::of(step.list[1]))[0].seconds, 5e-6, 1e-9);
+  EXPECT_NEAR(times.work.at(WorkKey::of(step.list[2]))[0].seconds, 9e-6, 1e-9);
+  EXPECT_NEAR(times.computed_s.at(0), 74e-6, 1e-9);
+  EXPECT_NEAR(times.besides_s.at(0), 3e-6, 1e-9);
+  EXPECT_NEAR(times.total_s.at(0), 95e-6, 1e-9);
+  ASSERT_EQ(times.collectives.size(), 1u);
+  EXPECT_NEAR(times.collectives[0].seconds, 15e-6, 1e-9);
+  EXPECT_NEAR(times.collectives[0].shared, 1, 1e-9);
+  EXPECT_EQ(times.collectives[0].ranks, 2);
+}
+
+TEST(CalibrateTimes, LeavesOutStepsThatDiffer) {
+  operation::Operations step;
+  step.list = {product(16), kernel(100)};
+  MadeTrace trace(4);
+  const auto made = [&](const std::vector<std::pair<const char*, std::int64_t>>& parts) {
+    trace.begin_step();
+    const std::int64_t begin = trace.now();
+    for (const auto& [name, rows] : parts) trace.part(name, rows > 0 ? Part::gemm : Part::elementwise, 5, rows);
+    trace.end_step(begin);
+  };
+  made({{"fprop", 16}, {"cast", 0}});
+  made({{"fprop", 32}, {"cast", 0}});
+  made({{"fprop", 16}});
+  made({{"cast", 0}, {"fprop", 16}});
+  const RankTimes times = trace.times(step);
+  EXPECT_EQ(times.left_out, 3);
+  EXPECT_EQ(times.computed_s.size(), 1u);
+}
+
+TEST(CalibrateTimes, SaysWhereADeviceWaitsForItsHost) {
+  operation::Operations step;
+  step.list = {product(16), product(32)};
+  MadeTrace trace(1);
+  trace.begin_step();
+  const std::int64_t begin = trace.now();
+  trace.part("fprop", Part::gemm, 50, 16);
+  trace.part("fprop", Part::gemm, 50, 32, 5);  // issued 5 us before the first one ended
+  trace.end_step(begin);
+  const RankTimes times = trace.times(step, true);
+  EXPECT_TRUE(times.work.at(WorkKey::of(step.list[0]))[0].held);
+  EXPECT_NEAR(times.issue_s[0].at(0), 5e-6, 1e-9);
+  EXPECT_FALSE(trace.times(step, false).work.at(WorkKey::of(step.list[0]))[0].held);
+}
+
+TEST(CalibrateTimes, KeysGiveBackWhatTheyAreOf) {
+  const Product p{.kind = Product::Kind::wgrad,
+                  .rows = 1,
+                  .cols = 2,
+                  .inner = 3,
+                  .left = {tensor::DType::e5m2, tensor::Scaling::column_128, true},
+                  .right = {tensor::DType::e4m3, tensor::Scaling::tile_128, false},
+                  .out = tensor::DType::fp32,
+                  .accumulate = true};
+  EXPECT_EQ(WorkKey::of(p).product(), p);
+  const operation::Attention a{
+      .backward = true,
+      .shape = {.batch = 1, .seq = 2, .heads = 4, .kv_heads = 2, .head_dim = 8, .deterministic = false},
+      .dtype = tensor::DType::bf16};
+  EXPECT_EQ(WorkKey::of(a).attention(), a);
+}
+
+DeckTimes deck_of(const WorkKey& key, const std::vector<TracedCall>& calls) {
+  DeckTimes deck;
+  deck.deck = "made";
+  RankTimes rank;
+  rank.work[key] = calls;
+  rank.computed_s = {1.0, 1.2};
+  rank.besides_s = {0.1, 0.1};
+  deck.ranks = {rank, rank};
+  deck.ranks[1].computed_s = {1.1, 1.3};
+  return deck;
+}
+
+TEST(CalibrateTimes, FindsSlowdowns) {
+  const WorkKey key = WorkKey::of(product(16));
+  std::vector<TracedCall> calls(5, {.seconds = 100e-6});
+  // A factor of 1.3 on the share.
+  for (const double share : {0.25, 0.5, 1.0}) calls.push_back({.seconds = 100e-6 * (1 + 0.3 * share), .shared = share});
+  const std::vector<DeckTimes> decks{deck_of(key, calls)};
+  const auto slowdown = slowdown_of(decks, Load::product);
+  ASSERT_TRUE(slowdown);
+  EXPECT_NEAR(slowdown->factor, 1.3, 1e-9);
+  EXPECT_EQ(slowdown->calls, 6);
+  EXPECT_FALSE(slowdown_of(decks, Load::kernel));
+
+  // Work that never runs alone is corrected with it.
+  std::vector<DeckTimes> both = decks;
+  both[0].ranks[0].work[WorkKey::of(product(32))] = std::vector<TracedCall>(4, {.seconds = 115e-6, .shared = 0.5});
+  machine::Machine m;
+  const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
+  const auto remarks = add_work(m, both, false, source);
+  ASSERT_EQ(m.products.size(), 2u);
+  EXPECT_NEAR(m.products[0].seconds, 100e-6, 1e-12);
+  EXPECT_EQ(m.products[0].product.rows, 16);
+  EXPECT_FALSE(m.products[0].product.bias);
+  EXPECT_NEAR(m.products[1].seconds, 100e-6, 1e-12);
+  EXPECT_EQ(remarks.size(), 1u);
+  EXPECT_NEAR(m.slowed_by(Load::product, Load::collective), 1.3, 1e-9);
+  EXPECT_NEAR(m.spread_ranks.value, 0.1 / std::sqrt(2.0) / 1.15, 1e-9);
+  EXPECT_NEAR(m.spread_steps.value, 0.5 * 0.2 / std::sqrt(2.0) * (1 / 1.1 + 1 / 1.2), 1e-9);
+  EXPECT_NEAR(m.issue_step.value, 0.1, 1e-12);
+  EXPECT_FALSE(m.issue_product.given());
+}
+
+TEST(CalibrateTimes, HeldCallsCountOnlyWithoutOthers) {
+  machine::Machine m;
+  const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
+  DeckTimes deck = deck_of(WorkKey::of(product(16)), {{.seconds = 9e-6, .held = true}, {.seconds = 4e-6}});
+  deck.ranks[0].work[WorkKey::of(product(32))] = {{.seconds = 8e-6, .held = true}};
+  const std::vector<DeckTimes> decks{deck};
+  const auto remarks = add_work(m, decks, true, source);
+  ASSERT_EQ(m.products.size(), 2u);
+  EXPECT_NEAR(m.products[0].seconds, 4e-6, 1e-12);
+  EXPECT_NEAR(m.products[1].seconds, 8e-6, 1e-12);
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_NE(remarks[0].find("upper bounds"), std::string::npos);
+}
+
+machine::CollectiveTime row(int nodes, int ranks, std::uint64_t bytes, double seconds) {
+  machine::CollectiveTime r;
+  r.op = profile::Collective::all_gather;
+  r.nodes = nodes;
+  r.ranks = ranks;
+  r.bytes = bytes;
+  r.seconds = seconds;
+  return r;
+}
+
+TEST(CalibrateTimes, FitsTheNetwork) {
+  std::vector<machine::CollectiveTime> rows;
+  // 4 ports of 50 GB/s, 20 us and 3 us for each rank beyond two.
+  for (const auto& [nodes, ranks] : {std::pair{2, 4}, {4, 4}, {2, 1}, {4, 1}})
+    for (std::uint64_t bytes = 4096; bytes <= std::uint64_t{1} << 28; bytes *= 16)
+      rows.push_back(row(nodes, ranks, bytes,
+                         20e-6 + 3e-6 * (nodes * ranks - 2) +
+                             static_cast<double>(bytes) * (nodes - 1) / nodes / std::min(4, ranks) / 50e9));
+  for (std::uint64_t bytes : {4096, 1 << 20, 1 << 24}) rows.push_back(row(1, 4, bytes, 5e-6 + 1e-11 * double(bytes)));
+  rows.push_back(row(1, 2, 4096, 1e-3));  // was held up: a larger one takes less than half of it
+  rows.push_back(row(1, 2, 16384, 9e-6));
+  machine::Machine m;
+  const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
+  const auto remarks = add_collectives(m, rows, {}, 4, source);
+  EXPECT_EQ(m.collectives.size(), rows.size() - 1);
+  EXPECT_EQ(remarks.size(), 1u);
+  EXPECT_EQ(m.rails.value, 4);
+  EXPECT_NEAR(m.rail_bandwidth.value, 50e9, 1e6);
+  EXPECT_NEAR(m.latency.value, 20e-6, 1e-9);
+  EXPECT_NEAR(m.latency_rank.value, 3e-6, 1e-9);
+  EXPECT_NEAR(m.link_latency.value, 5e-6 + 4096e-11, 1e-12);
+  EXPECT_GT(m.link_bandwidth.value, 0.7e11);
+}
+
+TEST(CalibrateTimes, TakesTheRestFromTheBase) {
+  machine::Machine base;
+  base.note = "a node";
+  const int theirs = base.add_source(machine::Source::Kind::datasheet, "sheet", "page 3");
+  base.watts = {700, theirs, 9};
+  base.rails = {8, theirs, 10};
+  base.slowed[0][3] = {1.1, theirs, 11};
+  machine::KernelTime k;
+  k.name = "cast";
+  k.bytes = 100;
+  k.seconds = 3;
+  k.source = theirs;
+  base.kernels = {k};
+  k.bytes = 200;
+  base.kernels.push_back(k);
+  base.collectives = {row(1, 2, 4096, 5)};
+  base.collectives[0].source = theirs;
+
+  machine::Machine m;
+  const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
+  m.rails = {2, source, 0};
+  k.bytes = 100;
+  k.seconds = 1;
+  k.source = source;
+  m.kernels = {k};
+  EXPECT_TRUE(add_base(m, base).empty());
+  EXPECT_EQ(m.rails.value, 2);
+  EXPECT_EQ(m.watts.value, 700);
+  EXPECT_EQ(m.sources.at(static_cast<std::size_t>(m.watts.source)).text, "page 3");
+  EXPECT_EQ(m.slowed[0][3].value, 1.1);
+  EXPECT_EQ(m.note, "a node");
+  ASSERT_EQ(m.kernels.size(), 2u);
+  EXPECT_EQ(m.kernels[0].seconds, 1);
+  EXPECT_EQ(m.kernels[1].bytes, 200u);
+  ASSERT_EQ(m.collectives.size(), 1u);
+  EXPECT_EQ(m.sources.at(static_cast<std::size_t>(m.collectives[0].source)).name, "sheet");
+}
+
+}  // namespace
+}  // namespace shard8::bench

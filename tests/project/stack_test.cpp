@@ -1,0 +1,422 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "project/stack.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "deck/load.hpp"
+
+// The step of another stack against the step that is recorded: each key of a stack file, with sums made by hand.
+
+namespace shard8 {
+namespace {
+
+using operation::Operation;
+using operation::Operations;
+using operation::Product;
+using operation::Stream;
+using Op = profile::Collective;
+
+constexpr std::int64_t kHidden = 256, kFfn = 512, kLayers = 3, kHeads = 4, kKvHeads = 2, kVocab = 1000, kSeq = 128,
+                       kMicroBatch = 2, kShard = 4;
+constexpr std::int64_t kTokens = kSeq * kMicroBatch, kQkv = kHidden + 2 * kHidden / kHeads * kKvHeads;
+/// Elements of the parts of the model.
+constexpr std::int64_t kAttentionWeights = kHidden * kQkv + kHidden * kHidden + 2 * kHidden,
+                       kProjection = kHidden * kFfn, kLayer = kAttentionWeights + 3 * kProjection,
+                       kTable = kVocab * kHidden, kRoot = kTable + kHidden;
+
+deck::Config deck_of(const std::vector<std::string>& overrides = {}) {
+  const std::string text =
+      fmt::format(R"(
+model: {{hidden: {}, ffn: {}, layers: {}, heads: {}, kv_heads: {}, vocab: {}, seq: {}}}
+mesh: {{shard: {}, device: cuda}}
+fsdp: {{prefetch: 1}}
+optimizer: {{lr: 0.01}}
+data: {{kind: synthetic, batch: {}, micro_batch: {}}}
+run: {{steps: 4}}
+)",
+                  kHidden, kFfn, kLayers, kHeads, kKvHeads, kVocab, kSeq, kShard, kShard * kMicroBatch, kMicroBatch);
+  return deck::load_text(text, "stack.yaml", overrides).config;
+}
+
+project::Stack stack_of(const std::string& groups) {
+  return project::read_stack_text("stack:\n  format: 1\n  name: test\n" + groups, "stack.yaml");
+}
+
+struct Steps {
+  Operations own, stack;
+};
+Steps steps_of(const std::string& structure, const std::vector<std::string>& deck = {}) {
+  const deck::Config config = deck_of(deck);
+  const auto setup = train::Setup::make(config, 0, 1);
+  Steps steps;
+  steps.own = train::record_step(setup);
+  const auto stack = stack_of(structure);
+  steps.stack = transformed(project::structure_of(stack, config), setup, steps.own);
+  return steps;
+}
+
+using Which = std::function<bool(const Operation& o)>;
+std::int64_t count(const Operations& step, const Which& which) {
+  return std::count_if(step.list.begin(), step.list.end(), which);
+}
+double flops(
+    const Operations& step, const Which& which = [](const Operation&) { return true; }) {
+  double sum = 0;
+  for (const Operation& o : step.list)
+    if (o.product() != nullptr && which(o)) sum += o.product()->flops();
+  return sum;
+}
+std::int64_t bytes(const Operations& step, const Which& which) {
+  std::uint64_t sum = 0;
+  for (const Operation& o : step.list)
+    if (which(o)) sum += o.collective() != nullptr ? o.collective()->bytes() : o.read + o.written;
+  return static_cast<std::int64_t>(sum);
+}
+Which kernel(const std::string& name) {
+  return [name](const Operation& o) { return o.kernel() != nullptr && o.kernel()->name == name; };
+}
+bool gathers(const Operation& o) {
+  return o.collective() != nullptr && o.collective()->op == Op::all_gather &&
+         o.collective()->group == base::AxisSet::shard;
+}
+bool reduces(const Operation& o) {
+  return o.collective() != nullptr && o.collective()->op == Op::reduce_scatter &&
+         o.collective()->group == base::AxisSet::shard;
+}
+int place(const Operations& step, const Which& which) {
+  return static_cast<int>(std::find_if(step.list.begin(), step.list.end(), which) - step.list.begin());
+}
+std::vector<int> units(const Operations& step, const Which& which) {
+  std::vector<int> all;
+  for (const Operation& o : step.list)
+    if (which(o)) all.push_back(o.location.unit);
+  return all;
+}
+
+/// Every collective outside the compute stream is waited for once, after it was issued, or is ahead.
+void expect_waits(const Operations& step, std::size_t ahead_before) {
+  std::set<int> open;
+  for (int k = 0; k < static_cast<int>(ahead_before); ++k) open.insert(-1 - k);
+  for (int i = 0; i < static_cast<int>(step.list.size()); ++i) {
+    const Operation& o = step.list[static_cast<std::size_t>(i)];
+    for (const int w : o.waits) EXPECT_EQ(open.erase(w), 1U) << "operation " << i << " waits for " << w;
+    if (o.stream != Stream::compute) open.insert(i);
+  }
+  EXPECT_EQ(open, std::set<int>(step.ahead.begin(), step.ahead.end()));
+}
+
+TEST(Structure, OfAnEmptyFileChangesNothing) {
+  const Steps s = steps_of("");
+  ASSERT_EQ(s.stack.list.size(), s.own.list.size());
+  EXPECT_EQ(s.stack.ahead, s.own.ahead);
+  for (std::size_t i = 0; i < s.own.list.size(); ++i) {
+    EXPECT_EQ(to_text(s.stack.list[i]), to_text(s.own.list[i]));
+    EXPECT_EQ(s.stack.list[i].waits, s.own.list[i].waits);
+  }
+}
+
+TEST(Structure, RecomputedAddsForwardsProductsToBackward) {
+  const std::string keys = "structure: {recomputed: qkv=0.25 proj fc1=0.5 attention}\n";
+  const Steps s = steps_of(keys, {"model.recompute=selective"});
+  const double layer = 2.0 * kTokens * (kHidden * kQkv * 0.25 + kHidden * kHidden + kHidden * 2 * kFfn * 0.5);
+  EXPECT_EQ(flops(s.stack) - flops(s.own), kLayers * layer);
+  const auto again = [](const Operation& o) {
+    return o.recomputed && (o.product() != nullptr || o.attention() != nullptr);
+  };
+  EXPECT_EQ(count(s.own, again), 0);
+  EXPECT_EQ(count(s.stack, again), kLayers * 4);
+  const auto forward = [](const Operation& o) { return o.attention() != nullptr && !o.attention()->backward; };
+  EXPECT_EQ(count(s.stack, forward), 2 * kLayers);
+  // At the begin of the layer's backward, after the gather of its weights.
+  for (int unit = 1; unit <= kLayers; ++unit) {
+    const int first = place(s.stack, [&](const Operation& o) { return again(o) && o.location.unit == unit; });
+    const int backward = place(s.stack, [&](const Operation& o) {
+      return o.location.unit == unit && o.phase == profile::Phase::backward && o.stream == Stream::compute;
+    });
+    EXPECT_EQ(first, backward);
+  }
+  expect_waits(s.stack, s.own.ahead.size());
+  EXPECT_EQ(flops(steps_of(keys).stack), flops(s.own));  // only with selective
+  EXPECT_EQ(flops(steps_of("structure: {recomputed: none}\n", {"model.recompute=selective"}).stack), flops(s.own));
+}
+
+TEST(Structure, PlainMlpHasNoGate) {
+  const Steps s = steps_of("structure: {mlp: plain}\n", {"optimizer.clip=0"});
+  EXPECT_EQ(flops(s.own) - flops(s.stack), 3 * 2.0 * kLayers * kTokens * kProjection);
+  const auto layers = [](const Operation& o) {
+    return gathers(o) && o.location.unit >= 1 && o.location.unit <= kLayers;
+  };
+  EXPECT_EQ(bytes(s.own, layers), 4 * 2 * kLayer);  // BF16; forward, and the first layer in backward: two are held
+  EXPECT_NEAR(bytes(s.stack, layers), 4 * 2 * (kLayer - kProjection), 8);
+  const auto all = [](const Operation& o) { return reduces(o); };
+  EXPECT_NEAR(bytes(s.own, all) - bytes(s.stack, all), 4 * kLayers * kProjection, 8);
+  EXPECT_EQ(bytes(s.own, kernel("swiglu_forward")), kLayers * 2 * kTokens * 3 * kFfn);
+  EXPECT_EQ(bytes(s.stack, kernel("swiglu_forward")), kLayers * 2 * kTokens * 2 * kFfn);
+  EXPECT_EQ(bytes(s.own, kernel("swiglu_backward")), kLayers * 2 * kTokens * 5 * kFfn);
+  EXPECT_EQ(bytes(s.stack, kernel("swiglu_backward")), kLayers * 2 * kTokens * 3 * kFfn);
+  const double own = static_cast<double>(bytes(s.own, kernel("adamw_step")));
+  const double less = own * kLayers * kProjection / (kLayers * kLayer + kTable + kRoot);
+  EXPECT_NEAR(own - static_cast<double>(bytes(s.stack, kernel("adamw_step"))), less, 0.001 * own);
+  expect_waits(s.stack, s.own.ahead.size());
+}
+
+TEST(Structure, WholeHeadHasOneProductOfEachKind) {
+  // Chunks of 67 tokens on devices: 256 MiB of FP32 logits.
+  const std::vector<std::string> deck{"model.vocab=1000000"};
+  const Steps s = steps_of("structure: {head: whole}\n", deck);
+  const auto root = [](const Operation& o) { return o.product() != nullptr && o.location.unit == kLayers + 1; };
+  EXPECT_EQ(count(s.own, root), 3 * 4);
+  EXPECT_EQ(count(s.stack, root), 3);
+  EXPECT_EQ(flops(s.stack), flops(s.own));
+  for (const Operation& o : s.stack.list)
+    if (root(o)) {
+      EXPECT_EQ(o.product()->kind == Product::Kind::wgrad ? o.product()->inner : o.product()->rows, kTokens);
+      EXPECT_FALSE(o.product()->accumulate);
+    }
+  EXPECT_EQ(count(s.stack, kernel("cross_entropy_backward")), 1);
+  EXPECT_EQ(bytes(s.stack, kernel("cross_entropy_backward")), bytes(s.own, kernel("cross_entropy_backward")));
+  expect_waits(s.stack, s.own.ahead.size());
+}
+
+TEST(Structure, WholeRootIsGatheredFirstAndReducedLast) {
+  const Steps s = steps_of("structure: {root: whole, first_gathers: exposed}\n");
+  EXPECT_EQ(units(s.own, reduces), (std::vector<int>{4, 3, 2, 1, 0}));
+  EXPECT_EQ(units(s.stack, reduces), (std::vector<int>{3, 2, 1, 0}));
+  const auto embedding = [](const Operation& o) { return o.location.unit == 0; };
+  const auto first = [&](const Operation& o) { return gathers(o) && embedding(o); };
+  EXPECT_EQ(place(s.stack, first), 0);
+  EXPECT_EQ(bytes(s.stack, first), 2 * (kTable + kRoot));
+  EXPECT_EQ(bytes(s.stack, [&](const Operation& o) { return reduces(o) && embedding(o); }), 4 * (kTable + kRoot));
+  EXPECT_EQ(bytes(s.stack, reduces), bytes(s.own, reduces));
+  expect_waits(s.stack, 0);
+}
+
+TEST(Structure, ExposedGathersStandAtTheBegin) {
+  const Steps s = steps_of("structure: {first_gathers: exposed}\n");
+  ASSERT_EQ(s.own.ahead.size(), 2U);
+  EXPECT_TRUE(s.stack.ahead.empty());
+  EXPECT_TRUE(gathers(s.stack.list[0]) && gathers(s.stack.list[1]));
+  EXPECT_EQ(s.stack.list[0].location.unit, 0);
+  EXPECT_EQ(s.stack.list[1].location.unit, 1);
+  EXPECT_EQ(bytes(s.stack, gathers), bytes(s.own, gathers));
+  expect_waits(s.stack, 0);
+}
+
+TEST(Structure, LateReductionsFollowBackward) {
+  const Steps s = steps_of("structure: {reductions: late}\n");
+  int backward = 0;
+  for (int i = 0; i < static_cast<int>(s.stack.list.size()); ++i)
+    if (s.stack.list[static_cast<std::size_t>(i)].phase == profile::Phase::backward &&
+        s.stack.list[static_cast<std::size_t>(i)].stream == Stream::compute)
+      backward = i;
+  EXPECT_GT(place(s.stack, reduces), backward);
+  EXPECT_LT(place(s.own, reduces), backward);
+  EXPECT_EQ(units(s.stack, reduces), units(s.own, reduces));
+  expect_waits(s.stack, s.own.ahead.size());
+}
+
+TEST(Structure, BucketsJoinReductions) {
+  // Root, layer 3, 2, 1, embedding: two layers fill a bucket, root and a layer, too.
+  const Steps s = steps_of(fmt::format("structure: {{bucket: {}}}\n", kLayer + 1));
+  EXPECT_EQ(units(s.stack, reduces), (std::vector<int>{3, 1, 0}));
+  EXPECT_EQ(bytes(s.stack, reduces), bytes(s.own, reduces));
+  const auto second = [](const Operation& o) { return reduces(o) && o.location.unit == 1; };
+  EXPECT_EQ(bytes(s.stack, second), 2 * 4 * kLayer);
+  expect_waits(s.stack, s.own.ahead.size());
+  const Steps by_rank = steps_of(fmt::format("structure: {{bucket_rank: {}}}\n", kLayer / kShard + 1));
+  EXPECT_EQ(units(by_rank.stack, reduces), (std::vector<int>{3, 1, 0}));
+}
+
+TEST(Structure, GathersAfterReductionsQueueBehindThem) {
+  const Steps s = steps_of("structure: {backward_gathers: after_reductions}\n");
+  expect_waits(s.stack, s.own.ahead.size());
+  EXPECT_EQ(bytes(s.stack, gathers), bytes(s.own, gathers));
+  const int reduction = place(s.stack, [](const Operation& o) { return reduces(o) && o.location.unit == 2; });
+  const auto gather = [](const Operation& o) {
+    return gathers(o) && o.location.unit == 1 && o.phase != profile::Phase::forward;
+  };
+  EXPECT_GT(place(s.stack, gather), reduction);
+  EXPECT_LT(place(s.own, gather), place(s.own, [](const Operation& o) { return reduces(o) && o.location.unit == 2; }));
+  EXPECT_EQ(s.stack.list[static_cast<std::size_t>(place(s.stack, gather))].stream, Stream::reduce);
+}
+
+TEST(Structure, CallsAreOfEqualSize) {
+  const Steps s = steps_of("structure: {gather_calls: 4, reduce_calls: 2}\n");
+  EXPECT_EQ(count(s.stack, gathers), 4 * count(s.own, gathers));
+  EXPECT_EQ(count(s.stack, reduces), 2 * count(s.own, reduces));
+  EXPECT_EQ(bytes(s.stack, reduces), bytes(s.own, reduces));
+  EXPECT_EQ(s.stack.ahead.size(), 4 * s.own.ahead.size());
+  expect_waits(s.stack, 4 * s.own.ahead.size());
+}
+
+TEST(Structure, GradientsInBf16) {
+  const Steps fp32 = steps_of("structure: {gradients: bf16}\n");
+  const auto wgrad = [](const Operation& o) {
+    return o.product() != nullptr && o.product()->kind == Product::Kind::wgrad;
+  };
+  const std::int64_t linears = kLayers * (kHidden * kQkv + kHidden * kHidden + 3 * kProjection) + kTable;
+  EXPECT_EQ(bytes(fp32.own, wgrad) - bytes(fp32.stack, wgrad), 2 * linears);
+  const Steps bf16 = steps_of("structure: {gradients: bf16}\n", {"precision.reduce=bf16"});
+  const auto whole = [](const Operation& o) {
+    return kernel("cast")(o) && o.kernel()->in == tensor::DType::fp32 && o.kernel()->out == tensor::DType::bf16;
+  };
+  EXPECT_GE(bytes(bf16.own, whole) - bytes(bf16.stack, whole), 6 * (kLayers * kLayer + kTable + kRoot));
+  expect_waits(bf16.stack, bf16.own.ahead.size());
+}
+
+TEST(Structure, CopiesAroundGathersAndReductions) {
+  const Steps s = steps_of("structure: {gather_copies: 2, reduce_copies: 1.5}\n");
+  const auto of_reductions = [](const Operation& o) { return kernel("copy")(o) && o.waits.empty(); };
+  EXPECT_EQ(bytes(s.stack, kernel("copy")), 2 * bytes(s.own, gathers) + bytes(s.own, reduces) * 3 / 2);
+  EXPECT_EQ(count(s.stack, of_reductions), 5);
+  expect_waits(s.stack, s.own.ahead.size());
+  for (std::size_t i = 1; i < s.stack.list.size(); ++i)
+    EXPECT_TRUE(!reduces(s.stack.list[i]) || kernel("copy")(s.stack.list[i - 1])) << i;
+}
+
+TEST(Structure, CopiesAroundTheTensorGroup) {
+  const std::vector<std::string> deck{"mesh.shard=1", "mesh.tensor=2", "data.batch=2"};
+  const auto whole = [](const Operation& o) {
+    return o.collective() != nullptr && o.collective()->group == base::AxisSet::tensor && !o.collective()->by_parts &&
+           (o.collective()->op == Op::all_gather || o.collective()->op == Op::reduce_scatter);
+  };
+  for (const char* overlap : {"overlap.enable=false", "overlap.enable=true"}) {
+    std::vector<std::string> with = deck;
+    with.emplace_back(overlap);
+    const Steps s = steps_of("structure_tensor: {tensor_copies: 2}\n", with);
+    EXPECT_GT(count(s.own, whole), 0);
+    EXPECT_EQ(bytes(s.stack, kernel("copy")), 2 * bytes(s.own, whole)) << overlap;
+    expect_waits(s.stack, s.own.ahead.size());
+  }
+  EXPECT_EQ(count(steps_of("structure_tensor: {tensor_copies: 2}\n").stack, kernel("copy")), 0);
+}
+
+TEST(Structure, ResidualsByKernels) {
+  const Steps s = steps_of("structure: {residual: kernel}\n");
+  EXPECT_EQ(count(s.own, kernel("residual_add")), 0);
+  EXPECT_EQ(count(s.stack, kernel("residual_add")), 2 * kLayers);
+  EXPECT_EQ(bytes(s.stack, kernel("residual_add")), 2 * kLayers * 3 * 2 * kTokens * kHidden);
+  const auto residual = [](const Operation& o) { return o.product() != nullptr && o.product()->residual; };
+  EXPECT_EQ(count(s.stack, residual), 0);
+  EXPECT_EQ(count(s.own, residual), 2 * kLayers);
+}
+
+TEST(Structure, KernelsAndOptimizer) {
+  const Steps s = steps_of("structure: {optimizer_bytes: 80}\nkernels: {any: 1.4, rmsnorm: 9, rmsnorm_backward: 2}\n");
+  const std::int64_t parameters = (kLayers * kLayer + kTable + kRoot) / kShard;
+  EXPECT_NEAR(bytes(s.stack, kernel("adamw_step")), 1.4 * 80 * parameters, 0.002 * 112 * parameters);
+  EXPECT_EQ(count(s.stack, kernel("rmsnorm_forward")), 9 * count(s.own, kernel("rmsnorm_forward")));
+  EXPECT_NEAR(bytes(s.stack, kernel("rmsnorm_forward")), 9.0 * bytes(s.own, kernel("rmsnorm_forward")), 64);
+  EXPECT_EQ(bytes(s.stack, kernel("rmsnorm_backward")), 2 * bytes(s.own, kernel("rmsnorm_backward")));
+  EXPECT_NEAR(bytes(s.stack, kernel("rope_forward")), 1.4 * bytes(s.own, kernel("rope_forward")), 8);
+  expect_waits(s.stack, s.own.ahead.size());
+}
+
+TEST(Structure, OfSeveralMicroBatches) {
+  const std::string keys =
+      "structure: {recomputed: fc1 attention, root: whole, first_gathers: exposed, head: whole, bucket: 1000000, "
+      "gather_copies: 2, reduce_copies: 2, backward_gathers: after_reductions, gradients: bf16, reduce_calls: 3}\n";
+  for (const char* reshard : {"true", "false"}) {
+    const Steps s = steps_of(keys, {fmt::format("data.batch={}", 3 * kShard * kMicroBatch), "model.recompute=selective",
+                                    "mesh.replicate=1", std::string("fsdp.reshard_after_forward=") + reshard});
+    EXPECT_EQ(flops(s.stack) - flops(s.own), 3 * 2.0 * kLayers * kTokens * kHidden * 2 * kFfn);
+    EXPECT_EQ(bytes(s.stack, gathers), bytes(s.own, gathers));
+    expect_waits(s.stack, 0);
+  }
+  const Steps replicas = steps_of(keys, {"mesh.shard=2", "mesh.replicate=2", "model.recompute=selective"});
+  expect_waits(replicas.stack, 0);
+}
+
+TEST(File, GroupsCountByDeck) {
+  const auto stack = stack_of(R"(
+deck: {fsdp.prefetch: 2, precision.reduce: bf16}
+deck_fp8: {fp8.recipe: delayed}
+deck_bf16: {fsdp.gather: fp32}
+deck_overlap: {overlap.qkv_fprop: off}
+structure: {head: whole, recomputed: fc1}
+structure_fp8: {recomputed: qkv proj fc1}
+structure_tensor: {tensor_copies: 2}
+)");
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(overrides(stack, deck_of()), (Texts{"fsdp.prefetch=2", "precision.reduce=bf16", "fsdp.gather=fp32"}));
+  const deck::Config fp8 = deck_of({"fp8.recipe=current"});
+  EXPECT_EQ(overrides(stack, fp8), (Texts{"fsdp.prefetch=2", "precision.reduce=bf16", "fp8.recipe=delayed"}));
+  const deck::Config overlap = deck_of({"mesh.shard=1", "mesh.tensor=2", "overlap.enable=true", "data.batch=2"});
+  EXPECT_EQ(overrides(stack, overlap).back(), "overlap.qkv_fprop=off");
+  EXPECT_EQ(structure_of(stack, deck_of()).recomputed, (std::array<double, 4>{0, 0, 1, 0}));
+  EXPECT_EQ(structure_of(stack, fp8).recomputed, (std::array<double, 4>{1, 1, 1, 0}));
+  EXPECT_EQ(structure_of(stack, fp8).tensor_copies, 0);
+  EXPECT_EQ(structure_of(stack, overlap).tensor_copies, 2);
+}
+
+TEST(File, ErrorsHavePlaceValueAndRemedy) {
+  const std::string text = R"(stack:
+  format: 2
+  nam: x
+deck:
+  fsdp.prefech: 1
+structure:
+  head: hole
+  gather_copies: -1
+  recomputed: qkv=2
+  hed: whole
+structur_fp8:
+  head: whole
+kernels:
+  rope: fast
+)";
+  try {
+    project::read_stack_text(text, "s.yaml");
+    FAIL() << "read";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::deck);
+    const std::string what = error.what();
+    for (const char* part :
+         {"s.yaml:2:11: error: stack.format = 2 is not allowed", "expected 1", "s.yaml:3:3: error: unknown key 'nam'",
+          "did you mean 'name'?", "s.yaml:1:1: error: stack.name is missing",
+          "s.yaml:5:3: error: 'fsdp.prefech' is no key of a deck", "did you mean 'fsdp.prefetch'?",
+          "s.yaml:7:9: error: structure.head = hole is not allowed", "expected chunks or whole",
+          "s.yaml:8:18: error: structure.gather_copies = -1 is not allowed", "expected a number from 0 to 64",
+          "structure.recomputed = qkv=2 is not allowed", "s.yaml:10:3: error: unknown key 'hed'",
+          "s.yaml:11:1: error: unknown group 'structur_fp8'", "did you mean 'structure_fp8'?",
+          "s.yaml:14:9: error: kernels.rope = fast is not allowed"})
+      EXPECT_NE(what.find(part), std::string::npos) << part << "\nin\n" << what;
+  }
+  EXPECT_THROW(project::read_stack("/no/such/stack.yaml"), base::Error);
+}
+
+TEST(File, ShippedStacksAreRead) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(SHARD8_SOURCE_DIR) + "/inputs/stacks")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++files;
+    SCOPED_TRACE(entry.path().string());
+    const auto stack = project::read_stack(entry.path().string());
+    EXPECT_FALSE(stack.rows.empty());
+    for (const char* recipe : {"none", "current"}) {
+      const auto recipe_key = std::string("fp8.recipe=") + recipe;
+      std::vector<std::string> keys{recipe_key, "model.recompute=selective"};
+      for (const std::string& key : overrides(stack, deck_of(keys))) keys.push_back(key);
+      const deck::Config config = deck_of(keys);
+      const auto setup = train::Setup::make(config, 0, 1);
+      const auto own = train::record_step(setup);
+      expect_waits(transformed(structure_of(stack, config), setup, own), 0);
+    }
+  }
+  EXPECT_GE(files, 7);
+}
+
+}  // namespace
+}  // namespace shard8

@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/validate on the rows of this folder and on others, with a projector in closed form (./projector)."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+from validate import Refused, efficiencies, results, rows, stacks
+
+HERE = pathlib.Path(__file__).parent
+REPOSITORY = HERE.parent.parent
+ROWS = HERE / "scaling_rows.csv"
+KEYS = ["id", "series", "measured_s", "projected_s", "low_s", "high_s", "naive_s", "anchor", "scored"]
+MACHINE = pathlib.Path("machine.yaml")
+
+
+def validate(table, *options):
+    MACHINE.write_text("machine:\n  format: 1\n", encoding="utf-8")
+    command = [REPOSITORY / "scripts" / "validate", table, "--machine", MACHINE, "--program", HERE / "projector", *options]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def table_of():
+    with open(ROWS, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(name, table, columns=None):
+    with open(name, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns or list(table[0]), extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(table)
+    return pathlib.Path(name)
+
+
+class AllRows(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.done = validate(ROWS, "--json")
+        cls.items = json.loads(cls.done.stdout) if cls.done.returncode == 0 else []
+
+    def test_every_row_is_in_the_json(self):
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        self.assertEqual([item["id"] for item in self.items], [row["id"] for row in table_of()])
+        for item in self.items:
+            self.assertEqual(list(item), KEYS)
+            self.assertLess(item["low_s"], item["projected_s"])
+            self.assertGreater(item["high_s"], item["projected_s"])
+
+    def test_anchors_are_met(self):
+        anchors = [item for item in self.items if item["anchor"]]
+        self.assertEqual(len(anchors), 9)
+        for item in anchors:
+            self.assertAlmostEqual(item["projected_s"] / item["measured_s"], 1, delta=1e-4)
+
+    def test_naive_is_the_smallest_row_of_the_series(self):
+        of = {item["id"]: item["naive_s"] for item in self.items}
+        self.assertEqual(of["r14"], 6.999)
+        self.assertEqual(of["r29"], 6.450)  # 128 GPUs, the smallest with full recomputation
+        self.assertEqual(of["r04"], 2.843)  # another table of the same source
+        self.assertEqual(of["r08"], 2.555)  # its series is its own
+
+    def test_same_inputs_give_the_same_digits(self):
+        self.assertEqual(validate(ROWS, "--json").stdout, self.done.stdout)
+
+    def test_table(self):
+        done = validate(ROWS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in ("torchtitan eager, bf16: 0.", "fitted on r01, ", "r14 ", "rows that count: 31",
+                     "measured between low and high:", "error to naive's, "):
+            self.assertIn(part, done.stdout)
+
+
+class OtherRows(unittest.TestCase):
+    def test_without_anchors_kept_efficiencies_serve(self):
+        pair = efficiencies.Efficiency("torchtitan", "float8", 0.8, 4e14, "r03, there")
+        row = next(row for row in rows.read(ROWS) if row.id == "r03")
+        self.assertEqual(efficiencies.of(row, [pair]), (pair, ""))
+        bf16 = efficiencies.Efficiency("torchtitan", "bf16", 0.9, 4e14, "r02, there")
+        table = [row | {"precision": "float8 rowwise"} for row in table_of() if row["id"] == "r06"]
+        other = rows.read(write("rowwise.csv", table))[0]
+        self.assertEqual(efficiencies.of(other, [bf16, pair])[0], pair)
+        self.assertEqual(efficiencies.of(other, [bf16])[0], bf16)
+        found, note = efficiencies.of(other, [])
+        self.assertIsNone(found)
+        self.assertIn("efficiency 1", note)
+
+    def test_other_rows_are_projected(self):
+        table = [row | {"id": f"x{i}", "model": "other", "layers": "16", "precision": "float8 rowwise" if row["id"] == "r06"
+                        else row["precision"]} for i, row in enumerate(table_of()) if row["id"] in ("r02", "r03", "r06")]
+        done = validate(write("others.csv", table))
+        self.assertEqual(done.returncode, 2)  # half the layers in the time of all: no efficiency explains that
+        self.assertIn("below 0.65", done.stderr)
+        for row in table:
+            row["anchor"] = "no"
+            row["scored"] = "own"
+        done = validate(write("others.csv", table), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([item["scored"] for item in json.loads(done.stdout)], ["own"] * 3)
+        efficiencies.write("kept.json", [efficiencies.Efficiency("torchtitan", "float8", 0.8, 4e14, "r03, there")])
+        done = validate(write("others.csv", table), "--efficiencies", "kept.json")
+        self.assertIn("torchtitan, float8: 0.8000, kept from r03, there", done.stdout)
+        self.assertIn("float8 rowwise has no anchor: the efficiency of", done.stdout)
+
+    def test_decks(self):
+        found = {row.id: row for row in rows.read(ROWS)}
+        known = stacks.read_all(REPOSITORY / "inputs" / "stacks")
+
+        def deck(name):
+            stack, named = stacks.find(known, found[name], ROWS)
+            self.assertTrue(named)
+            return stacks.deck(stack, found[name], ROWS), stacks.structure(stack, found[name])
+
+        zero, structure = deck("r19")
+        self.assertEqual((zero["mesh"]["shard"], zero["mesh"]["replicate"], zero["mesh"]["tensor"]), (8, 1, 4))
+        self.assertEqual(zero["overlap"]["enable"], "true")
+        self.assertEqual((zero["model"]["arch"], structure["structure"]["mlp"]), ("llama", "plain"))
+        hybrid, _ = deck("r12")
+        self.assertEqual((hybrid["mesh"]["shard"], hybrid["mesh"]["replicate"]), (128, 4))
+        self.assertEqual(hybrid["model"]["recompute"], "selective")
+        mpt, _ = deck("r29")
+        self.assertEqual((mpt["model"]["arch"], mpt["model"]["recompute"]), ("gpt2", "full"))
+        slower, structure = deck("r03")
+        self.assertEqual(slower["fp8"]["recipe"], "current")
+        self.assertAlmostEqual(float(structure["kernels"]["any"]), 3.35 / 2.4, places=5)
+        self.assertIn("2025-06", stacks.find(known, found["r07"], ROWS)[0].path.name)
+
+    def test_summary(self):
+        row = rows.read(ROWS)[3:5]  # no anchors
+        one = [results.Result(r, 1.1 * r.step_time_s, 0.9 * r.step_time_s, 1.2 * r.step_time_s, 0.8 * r.step_time_s, None,
+                              r.step_time_s, 1, ()) for r in row]
+        summary = results.summary(one)
+        self.assertEqual((summary.rows, summary.naive_series, summary.covered, summary.mfu), (2, 2, 1, None))
+        self.assertAlmostEqual(summary.mean, 0.1)
+        self.assertAlmostEqual(summary.ratio, 0.5)
+        self.assertAlmostEqual(summary.compute, 0)
+
+
+class Errors(unittest.TestCase):
+    def refused(self, change, *parts, columns=None):
+        table = table_of()[:3]
+        table[1] |= change
+        done = validate(write("wrong.csv", table, columns), "--json")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stdout, "")
+        for part in parts:
+            self.assertIn(part, done.stderr)
+
+    def test_of_values(self):
+        where = "wrong.csv:3: row r02: column "
+        self.refused({"gpus": "16"}, where + "gpus = '16': expected tensor x shard x replicate = 8")
+        self.refused({"seq": "8k", "scored": "maybe"}, where + "seq = '8k': expected a whole number",
+                     where + "scored = 'maybe': expected yes or no or own")
+        self.refused({"step_time_s": "-1"}, where + "step_time_s = '-1': expected a number of seconds")
+        self.refused({"step_time_s": "nan"}, where + "step_time_s")
+        self.refused({"global_batch": "17"}, where + "global_batch = '17': expected micro_batch x grad_accum")
+        self.refused({"stack": "torchtitan2"}, where + "stack = 'torchtitan2'", "there are MaxText/JAX")
+        self.refused({"gpu": "A100"}, where + "gpu = 'A100'", "H100-80G")
+        self.refused({"precision": "int4"}, where + "precision = 'int4'")
+        self.refused({"stack": "llm-foundry", "recompute": "some"}, where + "recompute = 'some'", "llm-foundry.yaml")
+        self.refused({"id": "r01"}, "wrong.csv:3: row r01: column id: line 2 has it, too")
+
+    def test_of_columns(self):
+        columns = list(table_of()[0])
+        self.refused({"speed": "1"}, "wrong.csv:1: unknown column 'speed'", columns=[*columns, "speed"])
+        self.refused({}, "wrong.csv:1: column 'seq' is missing", columns=[c for c in columns if c != "seq"])
+
+    def test_of_files(self):
+        self.assertEqual(validate("none.csv").returncode, 2)
+        pathlib.Path("empty.csv").write_text("", encoding="utf-8")
+        self.assertIn("the file is empty", validate("empty.csv").stderr)
+        done = subprocess.run([str(REPOSITORY / "scripts" / "validate"), str(ROWS), "--machine", "none.yaml", "--program",
+                               str(HERE / "projector")], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no such machine file", done.stderr)
+
+    def test_of_two_anchors(self):
+        table = [row | {"anchor": "yes"} for row in table_of() if row["id"] in ("r02", "r05")]
+        done = validate(write("anchors.csv", table))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("row r05: column anchor: row r02 is the anchor of torchtitan, bf16", done.stderr)
+
+    def test_refused_has_a_code(self):
+        self.assertEqual(Refused(["a", "b"]).code, 2)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LC_ALL", "C")
+    unittest.main()
