@@ -13,6 +13,7 @@ import tempfile
 from . import Refused, stacks
 
 LOWEST, HIGHEST = 0.65, 1.1  # efficiencies that are accepted
+FARTHEST = 16  # factor of a size beyond the machine file's entries; chosen: rates of large products change little
 EXACT = 1e-4  # of the anchor's step time
 
 
@@ -55,7 +56,7 @@ class Projector:
     def _run(self, row, efficiency):
         deck, structure = self.files(row)
         command = [self.program, "project", str(deck), "--machine", str(self.machine_of(row)), "--stack", str(structure),
-                   "--efficiency", f"{efficiency:.6f}", "--json"]
+                   "--efficiency", f"{efficiency:.6f}", "--extrapolate", str(FARTHEST), "--json"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
