@@ -18,7 +18,6 @@
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "deck/fields.hpp"
-#include "deck/number.hpp"
 
 namespace shard8::app {
 
@@ -32,11 +31,13 @@ struct Arguments {
   TraceArguments trace;
   CompareArguments compare;
   PlanArguments plan;
+  ProjectArguments project;
   std::string restart;  ///< of `run`
   bool compare_off = false;
   bool quiet = false;  ///< of `run`
   int compare_pairs = 4;
   std::string group, format = "yaml", to;
+  std::string machine;              ///< of `deck --machine FILE`
   std::string shell;                ///< of `completions`
   std::string man_format = "roff";  ///< of `man`
   std::string ranks_of_check;       ///< "print" for `check --ranks`, N for `check --ranks=N`
@@ -110,6 +111,41 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
   plan->add_flag("--json", arguments.plan.json, "as JSON");
 }
 
+void add_project(CLI::App& app, Arguments& arguments) {
+  ProjectArguments& p = arguments.project;
+  CLI::App* project = add_deck_command(app, arguments.deck, "project",
+                                       "the step of a deck's mesh on a machine that is not here, simulated");
+  project->add_option("--machine", p.machine, "a machine file (docs/projection.md)")->required()->check(kNotEmpty);
+  project
+      ->add_option("--ranks", arguments.ranks,
+                   "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
+      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+  CLI::Option* sweep = project->add_flag("--sweep", p.sweep, "every mesh of so many ranks, the fastest first");
+  project->add_option("--vary", p.vary, "with --sweep: values to try, as in data.micro_batch=1,2,4; may be repeated")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  project->add_option("--fit", p.fit, "with --sweep: memory of a rank, as in 80GiB, in place of the machine's")
+      ->needs(sweep)
+      ->check(kNotEmpty);
+  project->add_option("--what-if", p.what_if, "changes of the machine, as in network.bandwidth=0.5x,device.power=0.8x")
+      ->check(kNotEmpty);
+  project->add_flag("--sensitivities", p.sensitivities,
+                    "the step with each property of the machine halved and doubled");
+  project->add_option("--stack", p.stack, "the structure of another training stack, whose step it is")
+      ->check(kNotEmpty);
+  project->add_option("--efficiency", p.efficiency, "times of computation are divided by it")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 10.0));
+  project->add_option("--extrapolate", p.extrapolate, "the most by which a size may exceed the machine file's entries")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
+  project->add_option("--hold-up", p.hold_up_s, "seconds for which a checkpoint holds training up, as measured")
+      ->check(CLI::NonNegativeNumber);
+  project->add_option("--durable", p.durable_s, "seconds until a checkpoint is durable, as measured")
+      ->check(CLI::NonNegativeNumber);
+  project->add_flag("--json", p.json, "as the JSON of a run's summary");
+}
+
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
   CLI::App* ckpt = app.add_subcommand("ckpt", "look at checkpoints, verify and export them");
   ckpt->require_subcommand(1);
@@ -169,6 +205,18 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   number(checkpoint, "--runs", arguments.runs, "how often", 1, 40);
   checkpoint->add_option("--dir", arguments.dir, "the folder to write to (output.dir)");
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
+}
+
+void add_deck(CLI::App& app, Arguments& arguments) {
+  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
+  CLI::Option* group = deck->add_option("GROUP", arguments.group, "one group only");
+  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema; of --machine yaml or markdown")
+      ->capture_default_str();
+  deck->add_option(
+          "--machine", arguments.machine,
+          "every key of machine files, as a file to be filled in; with a FILE: check it, and say what it gives")
+      ->expected(0, 1)
+      ->excludes(group);
 }
 
 /// An argument group.key=value; a path with '=' in it has a '/' or no '.' before.
@@ -286,8 +334,18 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     plan.deck = planned(arguments.deck, arguments.devices, arguments.ranks);
     return plan_command(plan);
   }
+  if (chosen == "project") {
+    ProjectArguments project = arguments.project;
+    project.deck = planned(arguments.deck, "", arguments.ranks);
+    project.command.assign(argv, argv + argc);
+    return project_command(project);
+  }
   if (chosen == "convert") return convert_command(arguments.deck, arguments.to);
-  if (chosen == "deck") return deck_command(arguments.group, arguments.format);
+  if (chosen == "deck") {
+    const bool machine = app.get_subcommands().front()->count("--machine") > 0;
+    return machine ? machine_command(arguments.machine, arguments.format)
+                   : deck_command(arguments.group, arguments.format);
+  }
   if (chosen == "bench") return bench_command(argc, argv, arguments.bench);
   if (chosen == "calibrate") return calibrate_command(argc, argv, arguments.calibrate);
   if (chosen == "man")
@@ -308,6 +366,8 @@ void add_footers(CLI::App& app) {
       {"run", "mpiexec -n 4 shard8 run inputs/quickstart.yaml run.steps=50"},
       {"check", "shard8 check inputs/quickstart.yaml mesh.tensor=4"},
       {"plan", "shard8 plan inputs/plan/llama3_70b.yaml --ranks 512 --sweep --fit 80GiB"},
+      {"project",
+       "shard8 project inputs/plan/llama3_70b.yaml --machine inputs/machines/h100-sxm.yaml --ranks 512 --sweep"},
       {"deck", "shard8 deck mesh --format nml"},
       {"convert", "shard8 convert inputs/quickstart.yaml --to nml"},
       {"bench", "mpiexec -n 2 shard8 bench overlap inputs/quickstart.yaml mesh.shard=1 --json overlap.json"},
@@ -399,22 +459,6 @@ int after_output(int code) {
 
 }  // namespace
 
-std::uint64_t bytes_of(const std::string& text, std::string_view option) {
-  const auto size = deck::parse_size(text);
-  if (size.value) return *size.value;
-  if (deck::parse_real(text).value)
-    base::fail(base::ExitCode::deck, "{}: '{}' has no unit; write {}GiB, or another of {}", option, text, text,
-               deck::size_units("and"));
-  base::fail(base::ExitCode::deck, "{}: '{}' is not a size; expected a positive number and {}, as in 80GiB", option,
-             text, deck::size_units("or"));
-}
-
-void require_standard_output() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  base::fail(base::ExitCode::environment,
-             "standard output could not be written: it is incomplete; send it to where there is room");
-}
-
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"shard8: trains a transformer with sharded weights and times every phase", "shard8"};
@@ -422,9 +466,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(base::version().number));
   add_run(app, arguments);
   add_check_and_plan(app, arguments);
-  CLI::App* deck = app.add_subcommand("deck", "every key: type, default, bounds, unit, meaning");
-  deck->add_option("GROUP", arguments.group, "one group only");
-  deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema")->capture_default_str();
+  add_project(app, arguments);
+  add_deck(app, arguments);
   CLI::App* convert =
       add_deck_command(app, arguments.deck, "convert", "a deck in the other spelling, on standard output");
   convert->add_option("--to", arguments.to, "yaml or nml")->required()->check(CLI::IsMember({"yaml", "nml"}));

@@ -42,10 +42,10 @@ std::string row_of(const CommandEntry& command) {
     usage += positional.required ? fmt::format(" {}{}", positional.names.front(), many)
                                  : fmt::format(" [{}{}]", positional.names.front(), many);
   }
-  std::string row = fmt::format("| `{}` | {}", in_cell(usage), in_cell(command.help));
+  std::string row = fmt::format("`{}` | {}", in_cell(usage), in_cell(command.help));
   for (const ArgumentEntry& option : command.options)
     if (option.names.back() != "--help") row += option_text(option);
-  return row + " |\n";
+  return row + '\n';
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ std::string command_reference(const std::vector<CommandEntry>& table) {
       "process a rank; the\nother commands use one process. `shard8 COMMAND --help` prints an example, too. Values in "
       "parentheses are "
       "defaults.\n\n"
-      "| command | what it does, and its options |\n|---|---|\n";
+      "command | what it does, and its options\n---|---\n";
   for (const CommandEntry& command : table)
     if (!command.words.empty() && command.subcommands.empty()) page += row_of(command);
   return page;

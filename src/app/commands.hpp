@@ -85,6 +85,21 @@ struct PlanArguments {
   std::string fit;  ///< "80GiB": meshes of the sweep that need more memory a rank are left out; empty: none is
 };
 
+/// What `project` is to do.
+struct ProjectArguments {
+  DeckArguments deck;
+  std::vector<std::string> command;  ///< the command line, for the JSON
+  std::string machine;               ///< a machine file
+  std::string stack;                 ///< a file of another training stack's structure; empty: shard8's own step
+  double efficiency = 1;             ///< times of computation are divided by it
+  double extrapolate = 4;            ///< the largest factor by which a size may lie outside of the entries
+  bool json = false, sweep = false, sensitivities = false;
+  std::string fit;                        ///< of the sweep: memory of a rank, in place of the machine's device.memory
+  std::vector<std::string> vary;          ///< of the sweep: "group.key=value,value"
+  std::string what_if;                    ///< "network.bandwidth=0.5x,..."; empty: nothing changes
+  double hold_up_s = -1, durable_s = -1;  ///< of a checkpoint, as measured; negative: as planned
+};
+
 /// What `compare` compares.
 struct CompareArguments {
   std::vector<std::string> paths;  ///< as profile::read_run() takes them; the others are compared with the first
@@ -116,6 +131,10 @@ void check_methods(const std::string& path, const deck::LoadResult& deck);
 /// "80GiB" or "64kB" in bytes. Error(deck), which begins with `option`, for another form.
 std::uint64_t bytes_of(const std::string& text, std::string_view option);
 
+/// Reads the deck for arguments.ranks. Error(deck) if its mesh has another number of ranks; `others` ends the message
+/// with what else the command offers.
+deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view command, std::string_view others);
+
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();
 
@@ -124,9 +143,13 @@ void require_standard_output();
 int run_command(int argc, char** argv, const RunArguments& arguments);
 int check_command(const CheckArguments& arguments);
 int plan_command(const PlanArguments& arguments);
+int project_command(const ProjectArguments& arguments);
 /// Prints the deck in the spelling `to`, "yaml" or "nml".
 int convert_command(const DeckArguments& deck, const std::string& to);
 int deck_command(const std::string& group, const std::string& format);
+/// Reads and checks the machine file at `path`, and prints what it gives. Without a path: prints all keys of machine
+/// files, as `format`, "yaml" or "markdown".
+int machine_command(const std::string& path, const std::string& format);
 int bench_command(int argc, char** argv, const BenchArguments& arguments);
 /// Measures this machine and writes a machine file. Starts MPI as `bench` does.
 int calibrate_command(int argc, char** argv, const CalibrateArguments& arguments);

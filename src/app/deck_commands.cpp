@@ -24,6 +24,8 @@
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
+#include "machine/read.hpp"
+#include "machine/table.hpp"
 #include "operation/device.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
@@ -63,10 +65,6 @@ void check_methods(const std::string& path, const deck::LoadResult& deck) {
   if (!problems.empty()) base::fail(base::ExitCode::deck, "{}", problems);
 }
 
-namespace {
-
-/// Reads the deck for arguments.ranks. Error(deck) if its mesh has another number of ranks; `others` ends the message
-/// with what else the command offers.
 deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view command, std::string_view others) {
   deck::LoadResult deck = deck::load(arguments.path, arguments.overrides, arguments.ranks, train::has_used_restart);
   const deck::MeshConfig& mesh = deck.config.mesh;
@@ -83,6 +81,8 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
              command, ranks, base::count(mesh.ranks(), "rank", "ranks"), named_text_of(mesh.extents(), " × "), remedy,
              others);
 }
+
+namespace {
 
 /// The folders and files that a run of this deck writes, a line "KEY PATH" for each. Names of output.dir cannot hold a
 /// newline: decks allow no control characters.
@@ -253,6 +253,11 @@ int convert_command(const DeckArguments& arguments, const std::string& to) {
 
 int deck_command(const std::string& group, const std::string& format) {
   fmt::print("{}", deck::print_table(format, group));
+  return 0;
+}
+
+int machine_command(const std::string& path, const std::string& format) {
+  fmt::print("{}", path.empty() ? machine::print_table(format) : machine::summary(machine::read(path)));
   return 0;
 }
 

@@ -27,10 +27,6 @@ namespace shard8::app {
 
 namespace {
 
-profile::SummaryInput::DeckValue deck_value(const deck::Echo& echo) {
-  return {echo.group, echo.key, deck::value_text(echo), std::holds_alternative<std::string>(echo.value)};
-}
-
 /// The text without its last end of line.
 std::string chomped(std::string text) {
   text.pop_back();
@@ -88,6 +84,13 @@ void print_header(const base::Logger& logger, const RunHeader& header) {
     for (const std::string& remark : header.point->remarks) logger.info("{}", remark);
 }
 
+std::vector<profile::SummaryInput::DeckValue> deck_values(const std::vector<deck::Echo>& echo) {
+  std::vector<profile::SummaryInput::DeckValue> values;
+  for (const deck::Echo& e : echo)
+    values.push_back({e.group, e.key, deck::value_text(e), std::holds_alternative<std::string>(e.value)});
+  return values;
+}
+
 std::string utc_now() {
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
@@ -141,7 +144,7 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const t
                .data = assembly.loader().dataset().description(),
                .collectives = device != nullptr ? device->describe() : std::vector<std::string>()};
   input.date = utc_now();
-  for (const auto& e : echo) input.deck.push_back(deck_value(e));
+  input.deck = deck_values(echo);
   input.environment = relevant_environment();
   constexpr std::string_view kSlurm[] = {"SLURM_"};
   input.slurm = profile::variables_with(environ, kSlurm);

@@ -39,6 +39,9 @@ struct RunHeader {
 /// Prints the lines before the first step, and a warning where ranks share cores.
 void print_header(const base::Logger& logger, const RunHeader& header);
 
+/// Every key of a deck, for summary.json.
+std::vector<profile::SummaryInput::DeckValue> deck_values(const std::vector<deck::Echo>& echo);
+
 /// The date and time, as in "2026-11-26T05:39:00Z".
 std::string utc_now();
 

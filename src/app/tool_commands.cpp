@@ -17,6 +17,7 @@
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/masters.hpp"
 #include "comm/launch.hpp"
+#include "deck/number.hpp"
 #include "io/io_thread.hpp"
 #include "kernels/libraries.hpp"
 #include "model/huggingface_config.hpp"
@@ -195,6 +196,22 @@ int info_command() {
   line("fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100));
   for (const auto& [name, value] : relevant_environment()) line("environment", fmt::format("{}={}", name, value));
   return 0;
+}
+
+std::uint64_t bytes_of(const std::string& text, std::string_view option) {
+  const auto size = deck::parse_size(text);
+  if (size.value) return *size.value;
+  if (deck::parse_real(text).value)
+    base::fail(base::ExitCode::deck, "{}: '{}' has no unit; write {}GiB, or another of {}", option, text, text,
+               deck::size_units("and"));
+  base::fail(base::ExitCode::deck, "{}: '{}' is not a size; expected a positive number and {}, as in 80GiB", option,
+             text, deck::size_units("or"));
+}
+
+void require_standard_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  base::fail(base::ExitCode::environment,
+             "standard output could not be written: it is incomplete; send it to where there is room");
 }
 
 }  // namespace shard8::app

@@ -233,15 +233,15 @@ std::string row(const Field& field) {
     const bool value = field.default_note.empty();
     standard = value ? fmt::format("`{}`", default_text(field)) : default_text(field);
   }
-  return fmt::format("| `{}` | {} | {} | {} |\n", field.key, values_of(field), standard, field.help);
+  return fmt::format("`{}` | {} | {} | {}\n", field.key, values_of(field), standard, field.help);
 }
 
 std::string markdown_page() {
   std::string page(kPreface);
   for (const Group& group : all_groups()) {
     page += fmt::format(
-        "\n## {}\n\n{}\n\n| key | value | default | meaning |\n"
-        "|---|---|---|---|\n",
+        "\n## {}\n\n{}\n\nkey | value | default | meaning\n"
+        "---|---|---|---\n",
         group.name, group.help);
     for (const Field& field : group.fields) page += row(field);
   }

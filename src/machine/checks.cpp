@@ -67,7 +67,7 @@ void check_products(deck::Diagnostics& errors, const Machine& machine, const std
     const double rate = row.product.flops() / row.seconds;
     if (!peak.given() || rate <= kFasterThanPeak * peak.value) continue;
     errors.error(places[i],
-                 fmt::format("'{}' in {} is {:.4g} TFLOP/s, more than the device's peak", row_name(row),
+                 fmt::format("'{}' in {} is {:.5g} TFLOP/s, more than the device's peak", row_name(row),
                              microseconds(row.seconds), rate / 1e12),
                  fmt::format("{} on line {} is {} TFLOP/s; times are in microseconds",
                              bytes == 1   ? "device.peak_fp8"
@@ -84,7 +84,7 @@ void check_kernels(deck::Diagnostics& errors, const Machine& machine, const std:
     const double rate = static_cast<double>(row.bytes) / row.seconds;
     if (row.bytes <= kBeyondCaches || rate <= kFasterThanMemory * machine.bandwidth.value) continue;
     errors.error(places[i],
-                 fmt::format("'{}' in {} is {:.4g} GB/s, more than the device's memory has", row_name(row),
+                 fmt::format("'{}' in {} is {:.5g} GB/s, more than the device's memory has", row_name(row),
                              microseconds(row.seconds), rate / 1e9),
                  fmt::format("device.bandwidth on line {} is {} GB/s; times are in microseconds",
                              machine.bandwidth.line, deck::format_scaled(machine.bandwidth.value, 9)));

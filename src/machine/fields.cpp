@@ -72,6 +72,7 @@ std::vector<Field> host_fields() {
       number("issue_kernel", &M::issue_kernel, kMicro, bounds, "4", "another kernel"),
       number("issue_collective", &M::issue_collective, kMicro, bounds, "12", "a collective"),
       number("issue_step", &M::issue_step, kMicro, from_to(0, 1e8), "300", "what a step takes once besides"),
+      number("bandwidth", &M::host_bandwidth, kGiga, up_to(1e5), "50", "that a rank copies between device and host"),
   };
 }
 
@@ -114,7 +115,7 @@ std::vector<Field> spread_fields() {
 std::vector<Field> reliability_fields() {
   using M = Machine;
   return {
-      number("failures", &M::failures, kHour, from_to(0, 1), "2e-6", "failures of one device in an hour"),
+      number("failures", &M::failures, kHour, from_to(0, 1), "2e-5", "failures of one device in an hour"),
       number("restart", &M::restart_s, kSeconds, from_to(0, 1e6), "300",
              "from a failure to the first step, without reading the checkpoint"),
   };

@@ -97,6 +97,8 @@ struct Machine {
   /// step besides.
   Figure issue_product, issue_attention, issue_kernel, issue_collective, issue_step;
 
+  Figure host_bandwidth;  ///< host.bandwidth: bytes/s that a rank copies between its device and the host
+
   bool copies_in_node = false;  ///< node.moved_by: copies, else kernels: what moves the bytes of collectives in a node
   Figure link_bandwidth;        ///< node.bandwidth: bytes/s that a rank sends to others of its node
   Figure link_latency;          ///< node.latency: seconds of a collective in a node that moves nothing

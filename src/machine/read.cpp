@@ -11,11 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "deck/load.hpp"
 #include "deck/number.hpp"
 #include "deck/raw_deck.hpp"
 #include "machine/checks.hpp"
+#include "machine/entries.hpp"
 #include "machine/fields.hpp"
 #include "machine/rows.hpp"
 
@@ -30,24 +32,11 @@ using deck::Token;
 constexpr double kLongest = 1e12;  // microseconds of a row: eleven days
 constexpr const char* kTime = "expected microseconds, a real number > 0";
 
-/// A part of a token, as a token of its own. Messages show its place.
-Token part_of(const Token& token, std::size_t at, std::size_t size) {
-  Token part{token.text.substr(at, size), token.quoted, token.where};
-  part.where.column += static_cast<int>(at) + (token.quoted ? 1 : 0);
-  part.where.length = std::max(static_cast<int>(part.text.size()), 1);
-  return part;
-}
-
-std::string_view without_blanks(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 /// Reads what the front end found into a Machine, and adds an error for everything that cannot be read.
 class Reader {
  public:
-  Reader(deck::Diagnostics& errors, const deck::RawDeck& deck) : errors_(errors), deck_(deck) {}
+  Reader(deck::Diagnostics& errors, const deck::RawDeck& deck)
+      : errors_(errors), deck_(deck), sources_(errors, machine.sources) {}
 
   /// Whether the file says a version of the format that can be read.
   bool version() {
@@ -68,7 +57,7 @@ class Reader {
 
   void read() {
     for (const RawGroup& raw : deck_.groups)
-      if (raw.name.text == group_of(Table::sources).name) read_sources(raw);
+      if (raw.name.text == group_of(Table::sources).name) sources_.read(raw);
     for (const RawGroup& raw : deck_.groups) {
       const Group* const group = find_group(raw.name.text);
       if (group == nullptr) {
@@ -95,83 +84,13 @@ class Reader {
                                         names, "groups"));
   }
 
-  /// Adds an error if there is no value. Returns whether there is one.
-  bool has_value(const RawEntry& entry, const std::string& hint) {
-    if (entry.state == RawEntry::State::missing || (entry.state == RawEntry::State::given && entry.value.text.empty()))
-      errors_.error(entry.value.where, fmt::format("'{}' has no value", base::quotable(entry.key.text)), hint);
-    return entry.state == RawEntry::State::given && !entry.value.text.empty();
-  }
-
-  bool is_text(const Token& value, std::string_view what) {
-    const bool control = std::any_of(value.text.begin(), value.text.end(),
-                                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-    if (control) errors_.error(value.where, fmt::format("{} has a control character in it", what), {});
-    if (!base::is_utf8(value.text)) {
-      errors_.error(value.where, fmt::format("{} is not UTF-8", what), "save the file as UTF-8");
-      return false;
-    }
-    return !control;
-  }
-
-  void read_sources(const RawGroup& raw) {
-    has_sources_ = true;
-    constexpr auto kForm = "expected KIND: TEXT in quotes, as in 'measured: shard8 calibrate ...; card; date'";
-    constexpr Source::Kind kKinds[] = {Source::Kind::measured, Source::Kind::imported, Source::Kind::datasheet,
-                                       Source::Kind::chosen};
-    std::vector<std::string_view> kinds;
-    for (const auto kind : kKinds) kinds.push_back(name_of(kind));
-    for (const RawEntry& entry : raw.entries) {
-      const std::string& name = entry.key.text;
-      Source source{name, Source::Kind::chosen, {}};
-      const int index = static_cast<int>(machine.sources.size());
-      const bool good = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-      });
-      if (!good)
-        errors_.error(entry.key.where, fmt::format("'{}' cannot be a source's name", base::quotable(name)),
-                      "names have letters, digits, _ and -");
-      machine.sources.push_back(source);  // entries that refer to it are right, whatever its text
-      if (!has_value(entry, kForm) || !is_text(entry.value, "the source")) continue;
-      const std::string& text = entry.value.text;
-      const auto colon = text.find(':');
-      const std::string_view rest =
-          colon == std::string::npos ? "" : without_blanks(std::string_view(text).substr(colon + 1));
-      if (rest.empty()) {
-        errors_.error(entry.value.where, fmt::format("source '{}' has no kind and text", base::quotable(name)), kForm);
-        continue;
-      }
-      const Token kind = part_of(entry.value, 0, colon);
-      const auto at = std::find(kinds.begin(), kinds.end(), kind.text);
-      if (at == kinds.end())
-        deck::unknown_name(errors_, kind, fmt::format("unknown kind of source '{}'", base::quotable(kind.text)), kinds,
-                           "kinds");
-      else
-        machine.sources[static_cast<std::size_t>(index)] = {name, kKinds[at - kinds.begin()], std::string(rest)};
-    }
-  }
-
-  /// The index of a source, or -1 and an error.
-  int source_of(const Token& name) {
-    std::vector<std::string_view> names;
-    for (std::size_t i = 0; i < machine.sources.size(); ++i) {
-      if (machine.sources[i].name == name.text) return static_cast<int>(i);
-      names.push_back(machine.sources[i].name);
-    }
-    if (!has_sources_) return -1;  // the missing group is an error of its own
-    if (names.empty())
-      errors_.error(name.where, fmt::format("unknown source '{}'", base::quotable(name.text)),
-                    "the group 'sources' defines none");
-    else
-      deck::unknown_name(errors_, name, fmt::format("unknown source '{}'", base::quotable(name.text)), names,
-                         "sources");
-    return -1;
-  }
-
   void read_group(const Group& group, const RawGroup& raw) {
     std::optional<int> source;
     for (const RawEntry& entry : raw.entries)
       if (group.sourced && entry.key.text == kSource)
-        source = has_value(entry, "expected the name of one of the group 'sources'") ? source_of(entry.value) : -1;
+        source = has_value(errors_, entry, "expected the name of one of the group 'sources'")
+                     ? sources_.find(entry.value)
+                     : -1;
     for (const RawEntry& entry : raw.entries) {
       if (group.sourced && entry.key.text == kSource) continue;
       if (group.table != Table::none)
@@ -179,27 +98,13 @@ class Reader {
       else
         read_field(group, entry, source);
     }
-    for (const Field& field : group.fields) {
-      if (!field.required || given_.contains(fmt::format("{}.{}", group.name, field.key))) continue;
-      errors_.error(raw.name.where, fmt::format("a key is missing in group '{}'", group.name),
-                    fmt::format("{} must be given: {}, {}", field.key, field.help, expected(field)));
-    }
-  }
-
-  /// Takes " @SOURCE" from the end of a value. Sets the source, the group's one if there is none at the end.
-  Token without_source(const Group& group, const RawEntry& entry, std::optional<int> of_group, int& source) {
-    const std::string_view text = entry.value.text;
-    const auto at = text.rfind('@');
-    source = of_group.value_or(-1);
-    if (at != std::string_view::npos && at > 0 && text[at - 1] == ' ') {
-      const std::string_view name = without_blanks(text.substr(at + 1));
-      source = source_of(part_of(entry.value, static_cast<std::size_t>(name.data() - text.data()), name.size()));
-      return part_of(entry.value, 0, without_blanks(text.substr(0, at)).size());
-    }
-    if (!of_group && has_sources_)
-      errors_.error(entry.value.where, fmt::format("'{}' has no source", base::quotable(entry.key.text)),
-                    fmt::format("write '@SOURCE' behind the value, or a key 'source' into group '{}'", group.name));
-    return entry.value;
+    std::vector<std::string_view> missing;
+    for (const Field& field : group.fields)
+      if (field.required && !given_.contains(fmt::format("{}.{}", group.name, field.key))) missing.push_back(field.key);
+    if (missing.empty()) return;
+    const bool one = missing.size() == 1;
+    errors_.error(raw.name.where, fmt::format("{} missing in group '{}'", one ? "a key is" : "keys are", group.name),
+                  fmt::format("{} must be given", deck::list_of(missing, "and")));
   }
 
   /// A real number in the unit 10^power, or an error.
@@ -233,14 +138,19 @@ class Reader {
   }
 
   void read_row(const Group& group, const RawEntry& entry, std::optional<int> of_group) {
+    if (const std::string_view source_key = kSource; !deck::nearest(entry.key.text, {&source_key, 1}).empty()) {
+      deck::unknown_name(errors_, entry.key, fmt::format("unknown key '{}'", base::quotable(entry.key.text)),
+                         {&source_key, 1}, "keys");
+      return;
+    }
     std::vector<WrongWord> wrong_words;
     const Row row = parse_row(group.table, entry.key.text, wrong_words);
     for (const WrongWord& word : wrong_words)
       errors_.error(part_of(entry.key, word.at, word.size).where, word.message, word.hint);
-    if (!has_value(entry, kTime)) return;
+    if (!has_value(errors_, entry, kTime)) return;
     int source = -1;
-    const Token value = without_source(group, entry, of_group, source);
-    const auto seconds = real(value, "the time", -6, {.low = 0, .high = kLongest, .open_low = true}, kTime);
+    const Token value = sources_.without_source(group, entry, of_group, source);
+    const auto seconds = real(value, "time", -6, {.low = 0, .high = kLongest, .open_low = true}, kTime);
     if (!wrong_words.empty() || !seconds) return;
     std::visit(
         [&](auto one) {
@@ -272,7 +182,7 @@ class Reader {
     places.figures[path] = entry.value.where;
     const std::string hint = "expected " + expected(*at);
     const bool may_be_empty = std::holds_alternative<Text>(at->value) && !at->required;
-    if (may_be_empty ? entry.state != RawEntry::State::given : !has_value(entry, hint)) return;
+    if (may_be_empty ? entry.state != RawEntry::State::given : !has_value(errors_, entry, hint)) return;
     std::visit([&](const auto& value) { set(value, group, *at, entry, of_group, path, hint); }, at->value);
   }
 
@@ -294,7 +204,7 @@ class Reader {
   void set(const Number& number, const Group& group, const Field&, const RawEntry& entry, std::optional<int> of_group,
            const std::string& path, const std::string& hint) {
     Figure figure;
-    const Token value = without_source(group, entry, of_group, figure.source);
+    const Token value = sources_.without_source(group, entry, of_group, figure.source);
     figure.line = entry.key.where.line;
     if (number.unit.size) {
       if (!plain(value, path, hint)) return;
@@ -327,7 +237,7 @@ class Reader {
 
   void set(const Text& text, const Group&, const Field&, const RawEntry& entry, std::optional<int>,
            const std::string& path, const std::string&) {
-    if (is_text(entry.value, path)) machine.*text.member = entry.value.text;
+    if (is_text(errors_, entry.value, path)) machine.*text.member = entry.value.text;
   }
 
   void set(const Either& either, const Group&, const Field&, const RawEntry& entry, std::optional<int>,
@@ -352,15 +262,29 @@ class Reader {
   void check_required() {
     for (const Group& group : all_groups())
       if (group.required && !found_.contains(group.name) && !misspelt_.contains(group.name))
-        errors_.error(Span{}, fmt::format("group '{}' is missing", group.name), std::string(group.help));
+        errors_.error(Span{}, fmt::format("group '{}' is missing", group.name),
+                      "'shard8 deck --machine' prints a file to be filled in");
   }
 
   deck::Diagnostics& errors_;
   const deck::RawDeck& deck_;
-  bool has_sources_ = false;
+  SourceReader sources_;
   std::set<std::string, std::less<>> found_, misspelt_;  // groups
   std::set<std::string, std::less<>> given_;             // "group.key"
 };
+
+void refuse_a_deck(const deck::RawDeck& raw, const std::string& name) {
+  bool model = false;
+  for (const RawGroup& group : raw.groups) {
+    if (group.name.text == "machine") return;
+    model = model || group.name.text == "model";
+  }
+  if (model)
+    base::fail(base::ExitCode::deck,
+               "{}: error: this is a deck of a training, not a machine file; 'shard8 deck --machine' prints one to be "
+               "filled in",
+               name);
+}
 
 }  // namespace
 
@@ -369,6 +293,7 @@ Machine read_text(std::string_view text, const std::string& name) {
   deck::Diagnostics errors;
   const int source = errors.add_source({name, deck::split_lines(text)});
   const deck::RawDeck raw = deck::read_yaml(errors, source, std::string(text));
+  refuse_a_deck(raw, name);
   Reader reader(errors, raw);
   if (!reader.version()) errors.throw_if_any();
   reader.read();

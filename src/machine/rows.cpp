@@ -138,11 +138,12 @@ class Words {
       part.remove_suffix(kTransposed.size());
     }
     const std::size_t slash = part.find('/');
+    const std::size_t errors = wrong_.size();
     format.dtype = one_of(part.substr(0, slash), "dtype", kDTypes);
     if (slash == std::string_view::npos) return format;
     const std::string_view scaling = part.substr(slash + 1);
     format.scaling = scaling.empty() ? missing_scaling(part) : one_of(scaling, "scaling", kScalings);
-    if (format.scaling != Scaling::none && tensor::size_of(format.dtype) > 1)
+    if (wrong_.size() == errors && format.scaling != Scaling::none && tensor::size_of(format.dtype) > 1)
       error(part, fmt::format("{} has no scales", tensor::name_of(format.dtype)), "only e4m3 and e5m2 have");
     return format;
   }

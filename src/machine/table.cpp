@@ -35,7 +35,7 @@ std::string comment(const std::string& indent, std::string_view text) {
 
 std::string template_of(const Group& group) {
   std::string out = comment("", group.help) + std::string(group.name) + ":\n";
-  if (group.sourced) out += comment("  ", "source: here") + comment("  ", "the source of entries without their own");
+  if (group.sourced) out += comment("  ", "the source of entries without their own") + comment("  ", "source: here");
   if (!group.form.empty()) {
     if (group.sourced) out += comment("  ", fmt::format("{}: {}", group.form, group.value));
     for (const std::string_view example : group.examples)
@@ -78,17 +78,17 @@ std::string markdown() {
   for (const Group& group : all_groups()) {
     out += fmt::format("{}### {}\n\n{}\n\n", out.empty() ? "" : "\n", group.name, escaped(group.help));
     if (!group.form.empty()) {
-      out += "| entry | value | for example |\n|---|---|---|\n";
+      out += "entry | value | for example\n---|---|---\n";
       std::string examples;
       for (const std::string_view example : group.examples)
         examples += fmt::format("{}`{}`", examples.empty() ? "" : "<br>", example);
-      out += fmt::format("| `{}` | {} | {} |\n", escaped(group.form), group.value, examples);
+      out += fmt::format("`{}` | {} | {}\n", escaped(group.form), group.value, examples);
       continue;
     }
-    out += "| key | value | meaning |\n|---|---|---|\n";
+    out += "key | value | meaning\n---|---|---\n";
     for (const Field& field : group.fields)
-      out += fmt::format("| `{}` | {} | {}{} |\n", field.key, value_of(field), field.help,
-                         field.required ? "; required" : "");
+      out +=
+          fmt::format("`{}` | {} | {}{}\n", field.key, value_of(field), field.help, field.required ? "; required" : "");
   }
   return out;
 }

@@ -112,6 +112,9 @@ struct Report {
   std::optional<ProcessorFigures> processor{};     ///< of the measured steps
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
+  /// The machine on which the step was projected, not run; empty: the figures were measured. make_report() leaves it
+  /// empty.
+  std::string projected{};
 
   std::int64_t measured_steps() const { return times.steps; }
 };

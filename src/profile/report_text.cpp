@@ -32,8 +32,8 @@ void phases(Out out, const Report& report) {
   const double step = report.times.mean.back().mean;
   const bool emulated = !report.emulated.empty();
   const int width = 18;
-  fmt::format_to(out, "{:<{}}{:>12}{:>12}{:>12}{:>10}  {}\n", "phase", width, "min ms", "mean ms", "max ms", "share %",
-                 "worst rank");
+  fmt::format_to(out, "{:<{}}{:>12}{:>12}{:>12}{:>10}  {}\n", report.projected.empty() ? "phase" : "projected phase",
+                 width, "min ms", "mean ms", "max ms", "share %", "worst rank");
   for (std::size_t i = 0; i < kTimedRows; ++i) {
     const TimedRow& row = timed_rows()[i];
     const Spread& s = report.times.mean[i];
@@ -44,10 +44,12 @@ void phases(Out out, const Report& report) {
   }
   if (emulated) fmt::format_to(out, "matrix products: {}, emulated: decoded to bf16\n", report.emulated);
   fmt::format_to(out, "{}\n", coverage_text(report));
-  fmt::format_to(out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} ({} left out){}\n",
-                 1e3 * report.p50_s, 1e3 * report.p95_s, 1e3 * report.p99_s,
-                 base::count(static_cast<std::int64_t>(report.measured_steps()), "step", "steps"), report.skipped,
-                 report.times.row_steps > 1 ? fmt::format(", of which {} were drawn", report.times.drawn_s.size()) : "");
+  if (!report.projected.empty()) return;
+  fmt::format_to(
+      out, "step time: p50 {:.3f} ms, p95 {:.3f} ms, p99 {:.3f} ms over {} ({} left out){}\n", 1e3 * report.p50_s,
+      1e3 * report.p95_s, 1e3 * report.p99_s,
+      base::count(static_cast<std::int64_t>(report.measured_steps()), "step", "steps"), report.skipped,
+      report.times.row_steps > 1 ? fmt::format(", of which {} were drawn", report.times.drawn_s.size()) : "");
 }
 
 void exchanges(Out out, const Report& report) {
@@ -126,14 +128,16 @@ void checkpoints(Out out, const Report& report) {
 }
 
 void figures(Out out, const Report& report) {
-  fmt::format_to(out, "\ntokens/s: {}   tokens/s/rank: {}   model TFLOP/s/rank: {}   exposed communication: {:.2f} %\n",
-                 figure(report.tokens_per_s), figure(report.tokens_per_s / report.ranks),
+  const std::string_view mark = report.projected.empty() ? "" : "projected ";
+  fmt::format_to(out,
+                 "\n{}tokens/s: {}   tokens/s/rank: {}   model TFLOP/s/rank: {}   exposed communication: {:.2f} %\n",
+                 mark, figure(report.tokens_per_s), figure(report.tokens_per_s / report.ranks),
                  figure(1e-12 * report.flops_per_s_per_rank), 100 * report.exposed_communication);
   if (report.peak_flops > 0) {
-    fmt::format_to(out, "MFU: {:.2f} % of {} TFLOP/s per rank\n", 100 * report.flops_per_s_per_rank / report.peak_flops,
-                   figure(1e-12 * report.peak_flops));
+    fmt::format_to(out, "{}MFU: {:.2f} % of {} TFLOP/s per rank\n", mark,
+                   100 * report.flops_per_s_per_rank / report.peak_flops, figure(1e-12 * report.peak_flops));
   }
-  fmt::format_to(out, "Figure of Merit (FOM): {} tokens/s\n", figure(report.tokens_per_s));
+  fmt::format_to(out, "{}Figure of Merit (FOM): {} tokens/s\n", mark, figure(report.tokens_per_s));
 }
 
 }  // namespace

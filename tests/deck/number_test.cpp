@@ -6,6 +6,7 @@
 
 #include <cfloat>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -79,6 +80,41 @@ TEST(Number, written_reals_are_read_back) {
   for (const double value : {0.0, 1.0, 0.1, 1.0 / 3.0, 1e-300, DBL_MIN, DBL_MAX, -2.5e-7, 123456789.123}) {
     EXPECT_EQ(parse_real(format_real(value)).value, value) << format_real(value);
   }
+}
+
+TEST(Number, scaled_reals_are_correctly_rounded) {
+  EXPECT_EQ(parse_scaled("540.1", -6).value, 540.1e-6);
+  EXPECT_EQ(parse_scaled("989.4", 12).value, 989.4e12);
+  EXPECT_EQ(parse_scaled("2.5e-3", 6).value, 2.5e3);
+  EXPECT_EQ(parse_scaled("+2.5D+3", -3).value, 2.5);
+  EXPECT_EQ(parse_scaled("0", -6).value, 0.0);
+  EXPECT_FALSE(parse_scaled("1e308", 9).value.has_value());
+  EXPECT_FALSE(parse_scaled("1e99999999999999999999", -6).value.has_value());
+  EXPECT_FALSE(parse_scaled("1us", -6).value.has_value());
+  EXPECT_EQ(format_scaled(540.1e-6, -6), "540.1");
+  EXPECT_EQ(format_scaled(3350e9, 9), "3350");
+  EXPECT_EQ(format_scaled(-0.25e-6, -6), "-0.25");
+  EXPECT_EQ(format_scaled(0, -6), "0");
+  EXPECT_EQ(format_scaled(1e-20, -6), "1e-14");
+  EXPECT_EQ(format_scaled(1.5e30, -6), "1.5e36");
+  for (const double value : {1.0 / 3.0, 0.1, 1e-300, 123456789.123e-6, 7e22, -2.5e-7, DBL_MIN, 5e-324})
+    for (const int power : {-6, 0, 3, 9, 12})
+      EXPECT_EQ(parse_scaled(format_scaled(value, power), power).value, value) << format_scaled(value, power);
+}
+
+TEST(Number, sizes) {
+  EXPECT_EQ(parse_size("80GiB").value, std::uint64_t{80} << 30);
+  EXPECT_EQ(parse_size("1.5MB").value, 1500000u);
+  EXPECT_EQ(parse_size("1B").value, 1u);
+  for (const char* text : {"80", "GiB", "80 GiB", "80gib", "80GiBB", "-1B", "0B", "0.5B", "1e18B", "08B", ""}) {
+    EXPECT_FALSE(parse_size(text).value.has_value()) << text;
+    EXPECT_FALSE(parse_size(text).why.empty()) << text;
+  }
+  EXPECT_EQ(format_size(std::uint64_t{80} << 30), "80GiB");
+  EXPECT_EQ(format_size(1500000), "1500kB");
+  EXPECT_EQ(format_size(1), "1B");
+  for (const std::uint64_t bytes : {1ull, 1023ull, 1024ull, 999999999999999ull, 1000000000000ull, 85520809984ull})
+    EXPECT_EQ(parse_size(format_size(bytes)).value, bytes) << format_size(bytes);
 }
 
 TEST(Nearest, finds_what_was_meant) {

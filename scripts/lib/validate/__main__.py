@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Command line of scripts/validate: python -m validate REPOSITORY ROWS.csv ..."""
+
+import argparse
+import pathlib
+import shutil
+import sys
+
+from . import Refused, efficiencies, projection, report, results, rows, stacks
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="scripts/validate", allow_abbrev=False)
+    parser.add_argument("repository", help=argparse.SUPPRESS)
+    parser.add_argument("rows")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--machine")
+    parser.add_argument("--program")
+    parser.add_argument("--write", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def find_program(repository, given):
+    if given:
+        return given
+    built = sorted(repository.glob("build/*/bin/shard8"), key=lambda path: path.stat().st_mtime)
+    found = str(built[-1]) if built else shutil.which("shard8")
+    if not found:
+        raise Refused("there is no shard8: build it (scripts/build cpu) or name it with --program", 3)
+    return found
+
+
+def machine_of(repository, given, row_file):
+    def machine(row):
+        if row.gpu not in stacks.GPUS:
+            raise Refused(f"{row_file}:{row.line}: row {row.id}: column gpu = '{row.gpu}': expected one of "
+                          f"{', '.join(stacks.GPUS)}")
+        path = pathlib.Path(given) if given else repository / "inputs" / "machines" / f"{stacks.GPUS[row.gpu][0]}.yaml"
+        if not path.is_file():
+            raise Refused(f"{path}: there is no such machine file: make it with shard8 calibrate, or name one with "
+                          "--machine")
+        return path
+
+    return machine
+
+
+def run(options):
+    repository = pathlib.Path(options.repository)
+    table = rows.read(options.rows)
+    all_stacks = stacks.read_all(repository / "inputs" / "stacks")
+    machine = machine_of(repository, options.machine, options.rows)
+    project = projection.Projector(find_program(repository, options.program), options.rows, all_stacks, machine)
+    errors = []
+    for row in table:  # all errors of stacks, GPUs and decks before anything runs
+        try:
+            machine(row)
+            project.files(row)
+        except Refused as error:
+            errors.append(str(error))
+    if errors:
+        raise Refused(list(dict.fromkeys(errors)))
+    kept_file = repository / "inputs" / "stacks" / "efficiencies.json"
+    fitted, kept = efficiencies.fit_all(project, table, efficiencies.read(kept_file))
+    found = results.of_rows(project, table, fitted + kept)
+    sys.stdout.write(report.as_json(found) if options.json else report.table(found, fitted, kept))
+    if options.write:
+        efficiencies.write(kept_file, fitted + kept)
+        (repository / "docs" / "validation.md").write_text(report.page(found, fitted), encoding="utf-8")
+
+
+def main():
+    try:
+        run(parse(sys.argv[1:]))
+    except Refused as error:
+        for line in str(error).split("\n"):
+            print(f"[validate] {line}" if line else line, file=sys.stderr)
+        return error.code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

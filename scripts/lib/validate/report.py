@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""Prints results: a table, JSON, and docs/validation.md."""
+
+import json
+
+from . import results as of
+
+HEAD = ("id", "GPUs", "measured s", "projected s", "low", "high", "error", "naive", "MFU", "no comm.")
+
+
+def percent(value, sign=True):
+    return "-" if value is None else f"{100 * value:{'+' if sign else ''}.1f} %"
+
+
+def cells(result):
+    row = result.row
+    mark = "anchor" if row.anchor else "" if row.scored == "yes" else row.scored
+    name = f"{row.id} ({mark})" if mark else row.id
+    return (name, str(row.gpus), f"{row.step_time_s:.3f}", f"{result.projected:.3f}", f"{result.low:.3f}",
+            f"{result.high:.3f}", percent(result.error(result.projected)), percent(result.error(result.naive)),
+            percent(result.error(result.mfu)), percent(result.error(result.compute)))
+
+
+def lines_of(summary):
+    yield "rows that count", str(summary.rows)
+    yield "mean error", percent(summary.mean, False)
+    yield "largest error", percent(summary.largest, False)
+    yield "mean over series", percent(summary.series, False)
+    yield "naive, mean error", percent(summary.naive, False)
+    ratio = "-" if summary.ratio is None else f"{summary.ratio:.2f}"
+    yield f"error to naive's, {summary.naive_series} series on which naive errs by more than 3 %", ratio
+    yield "constant MFU, mean error", percent(summary.mfu, False)
+    yield "no communication, mean error", percent(summary.compute, False)
+    yield "measured between low and high", percent(summary.covered, False)
+
+
+def table(results, fitted, kept):
+    """The text for standard output."""
+    lines = ["efficiencies (compute times are divided by them):"]
+    for pair in fitted:
+        lines.append(f"  {pair.stack}, {pair.precision}: {pair.efficiency:.4f}, fitted on {pair.anchor}")
+    used = {result.row.stack for result in results}
+    for pair in kept:
+        if pair.stack in used:
+            lines.append(f"  {pair.stack}, {pair.precision}: {pair.efficiency:.4f}, kept from {pair.anchor}")
+    rows = [cells(result) for result in results]
+    widths = [max(len(line[i]) for line in [HEAD, *rows]) for i in range(len(HEAD))]
+
+    def aligned(line):
+        return "  " + "  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])])
+
+    for name, some in of.by_series(results).items():
+        lines += ["", name, aligned(HEAD)] + [aligned(cells(result)) for result in some]
+        lines += [f"  {note}" for note in dict.fromkeys(note for result in some for note in result.notes)]
+        own = [result for result in some if result.counts]
+        if own:
+            lines.append(f"  mean error {percent(of.mean_error(own, lambda r: r.projected), False)}, naive "
+                         f"{percent(of.mean_error(own, lambda r: r.naive), False)}")
+    lines += ["", "all series, without anchors and rows that are not scored:"]
+    lines += [f"  {name}: {value}" for name, value in lines_of(of.summary(results))]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(results):
+    items = [{"id": r.row.id, "series": r.row.series, "measured_s": r.row.step_time_s, "projected_s": r.projected,
+              "low_s": r.low, "high_s": r.high, "naive_s": r.naive, "anchor": r.row.anchor, "scored": r.row.scored}
+             for r in results]
+    return json.dumps(items, indent=2) + "\n"
+
+
+PREFACE = """# Validation of projections
+
+<!-- Drawn by scripts/validate; to change it: scripts/validate tests/validation/scaling_rows.csv --write -->
+
+    scripts/validate ROWS.csv [--json] [--machine FILE]
+
+projects each row of a table and compares it with the measured step time. A row's columns make a deck; the structure of its
+stack, with sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Compute times, never
+communication, are divided by one efficiency for each pair of stack and precision. It is fitted on the pair's anchor row
+and lies between 0.65 and 1.1. Nothing else is fitted. A precision without an anchor takes its stack's FP8 efficiency if it
+is one of FP8, else the one of BF16, else 1, and the output says so.
+
+| column | figures of others |
+|---|---|
+| naive | the series' smallest row, constant time a sequence |
+| MFU | the anchor's, constant |
+| no comm. | the projection's computation alone |
+
+Rows count if `scored` is yes and they are no anchors.
+"""
+
+
+def page(results, fitted):
+    """docs/validation.md."""
+    lines = [PREFACE, "## Efficiencies", "", "| stack | precision | efficiency | anchor |", "|---|---|---|---|"]
+    lines += [f"| {p.stack} | {p.precision} | {p.efficiency:.3f} | {p.anchor} |" for p in fitted]
+    lines += ["", "## All series", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in lines_of(of.summary(results))]
+    lines += ["", "## Rows", ""]
+    for name, some in of.by_series(results).items():
+        lines += [name.replace(" | ", ", ") + ":", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+        lines += ["| " + " | ".join(cells(result)) + " |" for result in some] + [""]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/commands.hpp"
+#include "app/run_report.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/version.hpp"
+#include "deck/load.hpp"
+#include "machine/read.hpp"
+#include "project/report.hpp"
+#include "project/sweep.hpp"
+#include "train/plan/plan.hpp"
+
+namespace shard8::app {
+
+namespace {
+
+constexpr std::string_view kDevice[] = {"host", "cuda"};
+
+/// What failures and checkpoints of a deck cost on the machine; nothing where the machine file gives no failures.
+std::optional<project::Failures> failures_of(const ProjectArguments& arguments, const deck::Config& config,
+                                             const train::Plan& plan, const machine::Machine& machine) {
+  if (!machine.failures.given() || machine.failures.value <= 0) return {};
+  project::Failures f;
+  f.between_s = 3600 / (machine.failures.value * static_cast<double>(config.mesh.ranks()));
+  const auto state = static_cast<double>(plan.checkpoint.state);
+  const auto seconds = [&](const machine::Figure& bandwidth) {
+    return bandwidth.given() ? state / bandwidth.value : 0.0;
+  };
+  f.durable_s = arguments.durable_s >= 0 ? arguments.durable_s : seconds(machine.write_bandwidth);
+  const double copy_s =
+      machine.host_bandwidth.given() ? static_cast<double>(plan.checkpoint.copies) / machine.host_bandwidth.value : 0;
+  f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? copy_s : f.durable_s;
+  f.durable_s = std::max(f.durable_s, f.hold_up_s);
+  f.restart_s = (machine.restart_s.given() ? machine.restart_s.value : 0) + seconds(machine.read_bandwidth);
+  return f;
+}
+
+/// "data.micro_batch=1,2,4".
+project::Varied read_varied(const std::string& text) {
+  const auto equals = text.find('=');
+  project::Varied varied{text.substr(0, equals), {}};
+  const std::string values = equals == std::string::npos ? "" : text.substr(equals + 1);
+  for (std::size_t at = 0; at < values.size();) {
+    const std::size_t comma = std::min(values.find(',', at), values.size());
+    varied.values.push_back(values.substr(at, comma - at));
+    at = comma + 1;
+  }
+  if (varied.values.empty() || varied.key.starts_with("mesh."))
+    base::fail(base::ExitCode::deck,
+               "shard8 project: --vary '{}' is not a key with values: write group.key=value,value, as in "
+               "data.micro_batch=1,2,4; meshes are varied by --sweep",
+               text);
+  return varied;
+}
+
+int project_sweep(const ProjectArguments& arguments, const machine::Machine& machine,
+                  const project::Settings& settings) {
+  const deck::LoadResult deck = deck::load(arguments.deck.path, arguments.deck.overrides, arguments.deck.ranks);
+  const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
+  const std::uint64_t most = !arguments.fit.empty()   ? bytes_of(arguments.fit, "shard8 project: --fit")
+                             : machine.memory.given() ? static_cast<std::uint64_t>(machine.memory.value)
+                                                      : 0;
+  if (most == 0)
+    base::fail(base::ExitCode::deck,
+               "{}: device.memory is not given, so no mesh can be said to fit: give it, or --fit 80GiB", machine.path);
+  std::vector<project::Varied> varied;
+  for (const std::string& text : arguments.vary) varied.push_back(read_varied(text));
+  const std::string text = deck::read_deck_file(arguments.deck.path);
+  const project::Sweep sweep = project::sweep(
+      ranks, most, machine, settings, varied, [&](const base::Extents& mesh, std::span<const std::string> given) {
+        std::vector<std::string> overrides = arguments.deck.overrides;
+        overrides.insert(overrides.end(), given.begin(), given.end());
+        for (const base::Axis axis : base::kAxes)
+          overrides.push_back(fmt::format("mesh.{}={}", name_of(axis), mesh[axis]));
+        return deck::load_text(text, arguments.deck.path, overrides).config;
+      });
+  if (sweep.rows.empty())
+    base::fail(base::ExitCode::deck,
+               "shard8 project: no mesh of {} is left: {} need more than {:.4g} GiB a rank, {} do not go with the "
+               "deck{}{}",
+               base::count(ranks, "rank", "ranks"), sweep.too_large.size(),
+               static_cast<double>(most) / (1024.0 * 1024 * 1024), sweep.refused,
+               sweep.why.empty() ? "; give more --ranks or a larger --fit" : "; the first:\n", sweep.why);
+  fmt::print("{}", arguments.json ? project::to_json(sweep) + '\n'
+                                  : fmt::format("projected  on {} ({}), simulated: nothing was measured here\n{}",
+                                                machine.name, machine.path, project::to_text(sweep)));
+  return 0;
+}
+
+}  // namespace
+
+int project_command(const ProjectArguments& given) {
+  ProjectArguments arguments = given;
+  const machine::Machine as_given = machine::read(arguments.machine);
+  arguments.deck.overrides.push_back(fmt::format("mesh.device={}", kDevice[as_given.device ? 1 : 0]));
+  project::Settings settings;
+  settings.efficiency = arguments.efficiency;
+  settings.most_factor = arguments.extrapolate;
+  machine::Machine machine = as_given;
+  if (!arguments.what_if.empty())
+    machine = project::changed(as_given, project::read_changes(arguments.what_if, "shard8 project: --what-if"));
+  std::optional<project::Stack> stack;
+  if (!arguments.stack.empty()) stack = project::read_stack(arguments.stack);
+  if (arguments.sweep && stack)
+    base::fail(base::ExitCode::deck, "shard8 project: --sweep is of shard8's own step: leave --stack out");
+  if (arguments.sweep) return project_sweep(arguments, machine, settings);
+
+  deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
+  project::Structure structure;
+  if (stack) {
+    const std::vector<std::string> of_stack = project::overrides(*stack, deck.config);
+    arguments.deck.overrides.insert(arguments.deck.overrides.end(), of_stack.begin(), of_stack.end());
+    deck = load_for_ranks(arguments.deck, "project", "");
+    structure = project::structure_of(*stack, deck.config);
+    settings.structure = &structure;
+  }
+  const deck::Config& config = deck.config;
+  print_warnings(deck);
+  deck::Config with_checkpoints = config;  // what a checkpoint would cost a deck that writes none
+  if (with_checkpoints.checkpoint.dir.empty()) with_checkpoints.checkpoint.dir = deck::CheckpointConfig::kDefaultDir;
+  const train::Plan plan = train::make_plan(with_checkpoints, 1);
+  project::Answer answer;
+  answer.step = project::project(config, machine, settings);
+  answer.efficiency = arguments.efficiency;
+  if (stack) answer.stack = stack->name + ' ' + stack->release;
+  answer.memory = train::make_plan(config, 1).total_bytes();
+  answer.failures = failures_of(arguments, config, plan, machine);
+  answer.interval_s = static_cast<double>(config.checkpoint.every) * answer.step.nominal_s;
+  if (!arguments.what_if.empty()) {
+    answer.changes = arguments.what_if;
+    answer.unchanged = project::project_nominal(config, as_given, settings);
+  }
+  if (arguments.sensitivities || !arguments.what_if.empty())
+    answer.sensitivities = project::sensitivities(config, machine, settings);
+  if (machine.memory.given() && static_cast<double>(answer.memory) > machine.memory.value)
+    warn(
+        fmt::format("{}: a rank needs {} bytes, and a device of {} has {:.0f}: the deck does not fit; more ranks, a "
+                    "smaller data.micro_batch or model.recompute make it fit",
+                    arguments.deck.path, answer.memory, machine.name, machine.memory.value));
+  if (!arguments.json) {
+    fmt::print("{}", project::to_text(answer, config, machine));
+    return 0;
+  }
+  const base::Version v = base::version();
+  profile::SummaryInput input;
+  input.command = arguments.command;
+  input.version = {{"shard8", std::string(v.number)}, {"git_hash", std::string(v.git_hash)}};
+  input.deck = deck_values(deck.echo);
+  input.run.backend = machine.device ? "nccl" : "mpi";
+  input.run.device = kDevice[machine.device ? 1 : 0];
+  input.memory = {{"planned_total", answer.memory}};
+  input.end = {.reason = "projected", .steps = config.run.steps};
+  fmt::print("{}\n", project::to_json(answer, config, machine, input));
+  return 0;
+}
+
+}  // namespace shard8::app

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "machine/entries.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace shard8::machine {
+namespace {
+
+using deck::RawEntry;
+using deck::Token;
+
+constexpr auto kSourceForm = "expected KIND: TEXT in quotes, as in 'measured: shard8 calibrate ...; card; date'";
+constexpr Source::Kind kKinds[] = {Source::Kind::measured, Source::Kind::imported, Source::Kind::datasheet,
+                                   Source::Kind::chosen};
+
+std::string_view without_blanks(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+bool is_letter_of_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+}  // namespace
+
+Token part_of(const Token& token, std::size_t at, std::size_t size) {
+  Token part{token.text.substr(at, size), token.quoted, token.where};
+  part.where.column += static_cast<int>(at) + (token.quoted ? 1 : 0);
+  part.where.length = std::max(static_cast<int>(part.text.size()), 1);
+  return part;
+}
+
+bool has_value(deck::Diagnostics& errors, const RawEntry& entry, const std::string& hint) {
+  const bool given = entry.state == RawEntry::State::given;
+  if (entry.state == RawEntry::State::missing || (given && entry.value.text.empty()))
+    errors.error(entry.value.where, fmt::format("'{}' has no value", base::quotable(entry.key.text)), hint);
+  return given && !entry.value.text.empty();
+}
+
+bool is_text(deck::Diagnostics& errors, const Token& value, std::string_view what) {
+  const bool control = std::any_of(value.text.begin(), value.text.end(), is_control);
+  const bool utf8 = base::is_utf8(value.text);
+  if (control) errors.error(value.where, fmt::format("{} has a control character in it", what), {});
+  if (!utf8) errors.error(value.where, fmt::format("{} is not UTF-8", what), "save the file as UTF-8");
+  return utf8 && !control;
+}
+
+void SourceReader::read(const deck::RawGroup& group) {
+  any_ = true;
+  for (const RawEntry& entry : group.entries) read_source(entry);
+}
+
+void SourceReader::read_source(const RawEntry& entry) {
+  const std::string& name = entry.key.text;
+  sources_.push_back({name, Source::Kind::chosen, {}});
+  if (name.empty() || !std::all_of(name.begin(), name.end(), is_letter_of_name))
+    errors_.error(entry.key.where, fmt::format("'{}' cannot be a source's name", base::quotable(name)),
+                  "names have letters, digits, _ and -");
+  if (!has_value(errors_, entry, kSourceForm) || !is_text(errors_, entry.value, "the source")) return;
+  const std::string_view text = entry.value.text;
+  const auto colon = text.find(':');
+  const std::string_view rest = colon == std::string_view::npos ? "" : without_blanks(text.substr(colon + 1));
+  if (rest.empty()) {
+    errors_.error(entry.value.where, fmt::format("source '{}' has no kind and text", base::quotable(name)),
+                  kSourceForm);
+    return;
+  }
+  const Token kind = part_of(entry.value, 0, colon);
+  std::vector<std::string_view> kinds;
+  for (const auto one : kKinds) kinds.push_back(name_of(one));
+  const auto at = std::find(kinds.begin(), kinds.end(), kind.text);
+  if (at == kinds.end())
+    deck::unknown_name(errors_, kind, fmt::format("unknown kind of source '{}'", base::quotable(kind.text)), kinds,
+                       "kinds");
+  else
+    sources_.back() = {name, kKinds[at - kinds.begin()], std::string(rest)};
+}
+
+int SourceReader::find(const Token& name) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i].name == name.text) return static_cast<int>(i);
+    names.push_back(sources_[i].name);
+  }
+  const std::string what = fmt::format("unknown source '{}'", base::quotable(name.text));
+  if (any_ && names.empty()) errors_.error(name.where, what, "the group 'sources' defines none");
+  if (any_ && !names.empty()) deck::unknown_name(errors_, name, what, names, "sources");
+  return -1;
+}
+
+Token SourceReader::without_source(const Group& group, const RawEntry& entry, std::optional<int> of_group,
+                                   int& source) {
+  const std::string_view text = entry.value.text;
+  const auto at = text.rfind('@');
+  source = of_group.value_or(-1);
+  if (at != std::string_view::npos && at > 0 && text[at - 1] == ' ') {
+    const std::string_view name = without_blanks(text.substr(at + 1));
+    source = find(part_of(entry.value, static_cast<std::size_t>(name.data() - text.data()), name.size()));
+    return part_of(entry.value, 0, without_blanks(text.substr(0, at)).size());
+  }
+  if (!of_group && any_)
+    errors_.error(entry.value.where, fmt::format("'{}' has no source", base::quotable(entry.key.text)),
+                  fmt::format("write '@SOURCE' behind the value, or a key 'source' into group '{}'", group.name));
+  return entry.value;
+}
+
+}  // namespace shard8::machine

@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "machine/times.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "machine/along.hpp"
+
+namespace shard8::machine {
+
+using operation::Attention;
+using operation::Product;
+
+namespace {
+
+/// A point in the space of logarithms of sizes, and the logarithm of what is interpolated there.
+struct Point {
+  std::array<double, 3> at{};
+  double value = 0;
+  double penalty = 0;  ///< added to the squared distance: the point is of a similar kind only
+};
+
+/// The mean of the values of the nearest points, weighted by distance⁻⁴.
+double interpolate(std::span<const Point> points, const std::array<double, 3>& at) {
+  constexpr std::size_t kNearest = 6;           // chosen: a point has two neighbours in each dimension
+  constexpr double kSame = 1e-3;                // squared distance below which sizes count as equal
+  std::vector<std::pair<double, double>> near;  // squared distance, value
+  for (const Point& p : points) {
+    double d = p.penalty;
+    for (std::size_t i = 0; i < at.size(); ++i) d += (p.at[i] - at[i]) * (p.at[i] - at[i]);
+    near.emplace_back(d, p.value);
+  }
+  const auto count = std::min(kNearest, near.size());
+  std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
+  double sum = 0, weights = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double weight = 1 / ((near[i].first + kSame) * (near[i].first + kSame));
+    sum += weight * near[i].second;
+    weights += weight;
+  }
+  return sum / weights;
+}
+
+/// How far `at` lies outside of the points, as the largest factor of a size.
+double outside(std::span<const Point> points, const std::array<double, 3>& at) {
+  double factor = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    double low = points.front().at[i], high = low;
+    for (const Point& p : points) {
+      low = std::min(low, p.at[i]);
+      high = std::max(high, p.at[i]);
+    }
+    factor = std::max({factor, at[i] - high, low - at[i]});
+  }
+  return std::exp(factor);
+}
+
+std::array<double, 3> sizes_of(const Product& p) {
+  return {std::log(static_cast<double>(p.rows)), std::log(static_cast<double>(p.cols)),
+          std::log(static_cast<double>(p.inner))};
+}
+
+bool same_formats(const Product& a, const Product& b) {
+  return a.left.dtype == b.left.dtype && a.left.scaling == b.left.scaling && a.right.dtype == b.right.dtype &&
+         a.right.scaling == b.right.scaling;
+}
+
+/// Products of E4M3 and of E5M2 operands take the same time on the units that have both (FACTS of cuBLASLt).
+bool similar_formats(const Product& a, const Product& b) {
+  return tensor::size_of(a.left.dtype) == tensor::size_of(b.left.dtype) && a.left.scaling == b.left.scaling &&
+         tensor::size_of(a.right.dtype) == tensor::size_of(b.right.dtype) && a.right.scaling == b.right.scaling;
+}
+
+double product_bytes(const Product& p) {
+  const auto bytes = [](std::uint64_t n) { return static_cast<double>(n); };
+  const double out = bytes(operation::bytes_of(operation::Format{p.out}, p.rows * p.cols));
+  return bytes(operation::bytes_of(p.left, p.rows * p.inner)) + bytes(operation::bytes_of(p.right, p.inner * p.cols)) +
+         (p.accumulate || p.residual ? 2 : 1) * out;
+}
+
+double attention_flops(const Attention& a) {
+  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
+  return (a.backward ? 5 : 2) * n(a.shape.batch) * n(a.shape.heads) * n(a.shape.seq) * n(a.shape.seq) *
+         n(a.shape.head_dim);
+}
+
+std::array<double, 3> sizes_of(const Attention& a) {
+  return {std::log(static_cast<double>(a.shape.batch * a.shape.heads)), std::log(static_cast<double>(a.shape.seq)), 0};
+}
+
+Known known_by(double factor) { return factor > 1.0001 ? Known::outside : Known::between; }
+
+}  // namespace
+
+std::string_view name_of(Known known) {
+  constexpr std::string_view names[kKnown] = {"entry", "between entries", "outside of entries", "rule"};
+  return names[static_cast<std::size_t>(known)];
+}
+
+Placement place(const base::Extents& mesh, base::AxisSet group, int node_ranks) {
+  const base::Place first(mesh, 0);
+  const int ranks = mesh.ranks(group);
+  int here = 0;
+  while (here < ranks && first.peer(group, here) < node_ranks) ++here;
+  return {ranks, (ranks + here - 1) / here, here};
+}
+
+void Times::require(double factor, const std::string& what, std::string_view group) const {
+  if (factor <= most_factor_) return;
+  base::fail(
+      base::ExitCode::deck,
+      "{}: group {}: the entries end {:.3g} times before {}, and a time is not extrapolated beyond a factor {:.3g}: "
+      "measure it (shard8 calibrate DECK --out FILE, with a deck of this size), or allow more "
+      "(--extrapolate {:.0f})",
+      machine_.path, group, factor, what, most_factor_, std::ceil(factor));
+}
+
+Estimate Times::product(const Product& p) const {
+  const double scale = constants_.computation;
+  std::vector<Point> points;
+  const auto gather = [&](auto&& goes) {
+    for (const ProductTime& entry : machine_.products) {
+      if (!goes(entry.product, p)) continue;
+      const bool same_kind = entry.product.kind == p.kind && entry.product.out == p.out;
+      points.push_back(
+          {sizes_of(entry.product), std::log(entry.product.flops() / entry.seconds), same_kind ? 0 : 0.25});
+    }
+  };
+  for (const ProductTime& entry : machine_.products) {
+    Product same = entry.product;
+    same.bias = p.bias;
+    same.residual = p.residual;
+    if (same == p) return {scale * entry.seconds, Known::entry, 1};
+  }
+  gather(same_formats);
+  if (points.empty()) gather(similar_formats);
+  if (points.empty())
+    base::fail(base::ExitCode::deck,
+               "{}: group products has no product of these formats: {}; measure it: shard8 calibrate DECK --out FILE, "
+               "with a deck of this recipe",
+               machine_.path, to_text(p));
+  const auto at = sizes_of(p);
+  const double factor = outside(points, at);
+  require(factor, to_text(p), "products");
+  double seconds = p.flops() / std::exp(interpolate(points, at));
+  if (machine_.bandwidth.given()) seconds = std::max(seconds, product_bytes(p) / machine_.bandwidth.value);
+  return {scale * seconds, known_by(factor), factor};
+}
+
+Estimate Times::attention(const Attention& a) const {
+  const double scale = constants_.computation;
+  std::vector<Point> points, of_other_width;
+  for (const AttentionTime& entry : machine_.attention) {
+    const Attention& e = entry.attention;
+    if (e == a) return {scale * entry.seconds, Known::entry, 1};
+    if (e.backward != a.backward || e.dtype != a.dtype) continue;
+    const Point point{sizes_of(e), std::log(attention_flops(e) / entry.seconds),
+                      (e.shape.deterministic == a.shape.deterministic ? 0 : 1.0) +
+                          (e.shape.heads * a.shape.kv_heads == a.shape.heads * e.shape.kv_heads ? 0 : 0.01)};
+    (e.shape.head_dim == a.shape.head_dim ? points : of_other_width).push_back(point);
+  }
+  if (points.empty()) points = of_other_width;
+  if (points.empty())
+    base::fail(base::ExitCode::deck,
+               "{}: group attention has no entry of this direction and dtype: {}; measure it: shard8 calibrate DECK "
+               "--out FILE",
+               machine_.path, to_text(a));
+  const auto at = sizes_of(a);
+  const double factor = outside(points, at);
+  require(factor, to_text(a), "attention");
+  return {scale * attention_flops(a) / std::exp(interpolate(points, at)), known_by(factor), factor};
+}
+
+Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {
+  const double scale = constants_.computation;
+  std::vector<std::pair<double, double>> own, any;
+  for (const KernelTime& entry : machine_.kernels) {
+    if (entry.name == name) own.emplace_back(static_cast<double>(entry.bytes), entry.seconds);
+    if (entry.name == "any") any.emplace_back(static_cast<double>(entry.bytes), entry.seconds);
+  }
+  auto& rows = own.empty() ? any : own;
+  if (!rows.empty()) {
+    std::sort(rows.begin(), rows.end());
+    Estimate estimate = along(rows, static_cast<double>(bytes));
+    const bool larger = static_cast<double>(bytes) > rows.back().first;  // smaller ones take the time of a launch
+    if (larger) require(estimate.factor, fmt::format("{} of {} bytes", name, bytes), "kernels");
+    if (own.empty()) estimate.known = Known::rule;
+    estimate.seconds *= scale;
+    return estimate;
+  }
+  if (!machine_.bandwidth.given())
+    base::fail(base::ExitCode::deck,
+               "{}: group kernels has neither {} nor any, and device.bandwidth is not given: measure it (shard8 "
+               "calibrate DECK --out FILE), or give device.bandwidth",
+               machine_.path, name);
+  constexpr double kLaunch = 3e-6;  // chosen: a kernel that does nothing on a device
+  return {scale * ((machine_.device ? kLaunch : 0) + static_cast<double>(bytes) / machine_.bandwidth.value),
+          Known::rule, 1};
+}
+
+}  // namespace shard8::machine

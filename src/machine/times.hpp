@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "base/axes.hpp"
+#include "machine/machine.hpp"
+
+namespace shard8::machine {
+
+/// How a time was found: it is an entry of the machine file; it lies between entries; it lies outside of them; it
+/// follows from bandwidth and latency alone, without an entry of its own.
+enum class Known : std::uint8_t { entry, between, outside, rule };
+inline constexpr int kKnown = 4;
+std::string_view name_of(Known known);
+
+/// The time of one operation that runs alone, in seconds.
+struct Estimate {
+  double seconds = 0;
+  Known known = Known::entry;
+  double factor = 1;  ///< ≥ 1: how far the farthest size lies outside of those of the entries
+};
+
+/// Where the ranks of a group lie: `nodes` nodes with at most `per_node` of its ranks each.
+struct Placement {
+  int ranks = 1, nodes = 1, per_node = 1;
+  auto operator<=>(const Placement&) const = default;
+};
+/// The placement of the group of rank 0. Consecutive ranks fill a node of `node_ranks` ranks before the next.
+Placement place(const base::Extents& mesh, base::AxisSet group, int node_ranks);
+
+/// Constants that are not known exactly, as factors of what the machine file says: 1 is nominal.
+struct Constants {
+  double computation = 1;  ///< of times of products, attention and kernels
+  double bandwidth = 1;    ///< of rails and links
+  double latency = 1;      ///< of latencies
+};
+
+/// Finds the times of operations in a machine file. Between entries it interpolates, as each function says. Every
+/// function throws Error(deck) if the file has nothing to start from, or if a size lies outside of the entries by more
+/// than `most_factor`: the message names the operation, the entry that is needed, the file and the command that
+/// measures it.
+class Times {
+ public:
+  /// `machine` must outlive the object.
+  explicit Times(const Machine& machine, const Constants& constants = {}, double most_factor = kMostFactor)
+      : machine_(machine), constants_(constants), most_factor_(most_factor) {}
+
+  static constexpr double kMostFactor = 4;
+
+  /// Between entries of the same formats: the rate in FLOP/s is the mean of the logarithms of the rates of the nearest
+  /// entries, weighted by their distance in the logarithms of M, N and K (Shepard, ACM National Conference, 1968).
+  /// Never faster than memory lets its operands pass.
+  Estimate product(const operation::Product& product) const;
+  /// As product(), by FLOPs of the causal half, over the logarithms of batch·heads and of the sequence length, between
+  /// entries of the same width of a head.
+  Estimate attention(const operation::Attention& attention) const;
+  /// Linear in the bytes between two entries of the kernel's name. Without its own entries those of the name "any"
+  /// count, and without these device.bandwidth.
+  Estimate kernel(std::string_view name, std::uint64_t bytes) const;
+  /// `bytes` of the whole. Inside a node: linear in the bytes between entries of the same operation, for another number
+  /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by Hierarchy's rule.
+  Estimate collective(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
+
+  const Machine& machine() const { return machine_; }
+
+ private:
+  Estimate on_entries(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
+  Estimate by_rule(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
+  void require(double factor, const std::string& what, std::string_view group) const;
+
+  const Machine& machine_;
+  Constants constants_;
+  double most_factor_;
+};
+
+/// The seconds of a collective by the rule of rings over nodes. Rings pass through every node once on each rail, so a
+/// node receives (nodes − 1)/nodes of the whole over the rails that the group has: a group with r of a node's D ranks
+/// shares them with D/r − 1 groups of its kind, and has r/D of the bandwidth. Inside the node a rank passes
+/// (ranks − 1)/ranks of the whole on. The slower of the two counts, since both work as one pipeline (Thakur,
+/// Rabenseifner and Gropp, IJHPCA 19, 2005, for the rings; NCCL's documentation of rings for the pipeline). `latency`
+/// is added once, latency_rank for each further rank; an all-reduce is a reduce-scatter and an all-gather, or a double
+/// binary tree with 2·log2(nodes) latencies where that is faster.
+double ring_seconds(const Machine& machine, const Constants& constants, profile::Collective op, const Placement& at,
+                    std::uint64_t bytes);
+
+}  // namespace shard8::machine

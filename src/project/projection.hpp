@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deck/config.hpp"
+#include "machine/machine.hpp"
+#include "machine/times.hpp"
+#include "project/simulation.hpp"
+#include "project/stack.hpp"
+#include "train/setup.hpp"
+
+namespace shard8::project {
+
+struct Settings {
+  double efficiency = 1;  ///< times of products, attention and kernels are divided by it
+  double most_factor = machine::Times::kMostFactor;
+  const Structure* structure = nullptr;  ///< of another training stack; null: shard8's own step
+};
+
+/// Constants of a projection that are not known exactly (docs/projection.md, "How sure it is").
+struct Case {
+  machine::Constants constants{};
+  double slow_downs = 1;  ///< factor of what slow-downs exceed 1 by
+  double spread = 1;      ///< factor of the spread between ranks
+};
+/// The three cases. Chosen: computation is known to −3 and +5 %, bandwidths to 20 %, latencies, slow-downs and spreads
+/// to a factor of 2.
+Case low_case();
+Case nominal_case();
+Case high_case();
+
+/// Operations of one kind whose time no entry of the machine file gives, of a step on one rank.
+struct Uncertain {
+  std::string what;
+  machine::Known known{};
+  double factor = 1;
+  std::int64_t calls = 0;
+  double seconds = 0;  ///< of all calls, each alone
+};
+
+/// One kind of collectives of a step.
+struct Traffic {
+  profile::CollectiveKey key{};
+  double calls = 0, total_s = 0, exposed_s = 0;
+};
+
+/// A projected step.
+struct Projection {
+  double low_s = 0, nominal_s = 0, high_s = 0;
+  bool narrowed = false;       ///< the three cases differ by more than kMostSpread, and low_s and high_s were cut to it
+  profile::StepTimes times{};  ///< nominal, of one rank, of a whole step; so are all members below
+  double computing_s = 0, slowed_s = 0, host_s = 0, in_flight_s = 0;
+  double slowest = 1;  ///< factor by which the slowest rank computes longer than the mean one
+  std::array<double, machine::kKnown> known_s{};  ///< seconds of operations, each alone, by how their time was found
+  std::vector<Uncertain> uncertain{};             ///< the longest first
+  std::vector<Traffic> traffic{};
+  double issue_s = 0;  ///< of the host
+
+  /// Share of the step in which compute only waited for collectives.
+  double exposed() const;
+};
+
+/// The most that high_s exceeds low_s by.
+inline constexpr double kMostSpread = 1.25;
+
+/// The step of a deck's mesh on a machine. `config` must come from deck::load. One process, no MPI. A step of many
+/// micro-batches is found from steps of two and three: all between the first and the last are alike. Error(deck) where
+/// the machine file does not say enough (machine::Times).
+Projection project(const deck::Config& config, const machine::Machine& machine, const Settings& settings);
+/// As project(), the nominal case alone: low_s and high_s are nominal_s.
+Projection project_nominal(const deck::Config& config, const machine::Machine& machine, const Settings& settings);
+
+/// The expected largest of n draws from a standard normal distribution, 0 for n = 1. Source: Blom, Statistical
+/// Estimates and Transformed Beta-Variables, 1958: the quantile of (n − 0.375)/(n + 0.25).
+double expected_largest(std::int64_t n);
+
+}  // namespace shard8::project

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "project/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "profile/collective_log.hpp"
+#include "train/plan/plan.hpp"
+
+namespace shard8::project {
+
+using Json = nlohmann::ordered_json;
+using machine::Machine;
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+/// A reduction over `ranks` ranks that all have the same values.
+profile::Gather alike(int ranks, const std::string& host) {
+  const auto n = static_cast<std::size_t>(ranks);
+  return {ranks,
+          [ranks](std::span<const double> values) {
+            std::vector<profile::OverRanks> all;
+            for (const double v : values) all.push_back({v, v * ranks, v, 0});
+            return all;
+          },
+          [n](std::span<const double> values) {
+            std::vector<double> all;
+            for (std::size_t r = 0; r < n; ++r) all.insert(all.end(), values.begin(), values.end());
+            return all;
+          },
+          [n, host](std::string_view) { return std::vector<std::string>(n, host); }, [](std::string&, int) {}};
+}
+
+double peak_of(const deck::Config& config, const Machine& machine) {
+  if (config.precision.peak_tflops > 0) return 1e12 * config.precision.peak_tflops;
+  const bool fp8 = config.fp8.on() && config.fp8.recipe != deck::Recipe::mxfp8;
+  const machine::Figure& f = fp8                                                 ? machine.peak_fp8
+                             : config.precision.compute == deck::FloatType::bf16 ? machine.peak_bf16
+                                                                                 : machine.peak_fp32;
+  return f.given() ? f.value : 0;
+}
+
+std::string seconds_text(double s) {
+  return s < 1     ? fmt::format("{:.3f} ms", 1e3 * s)
+         : s < 600 ? fmt::format("{:.3f} s", s)
+                   : fmt::format("{:.1f} min", s / 60);
+}
+
+std::string surety_text(const Answer& a) {
+  const Projection& p = a.step;
+  double all = 0;
+  for (const double s : p.known_s) all += s;
+  std::string text = fmt::format(
+      "\nprojected step time: low {}, nominal {}, high {}{}\n", seconds_text(p.low_s), seconds_text(p.nominal_s),
+      seconds_text(p.high_s),
+      p.narrowed ? fmt::format(" (both cut: the cases differ by more than {:.2f} times)", kMostSpread) : "");
+  text += "where the times of operations come from, by their share:";
+  for (int k = 0; k < machine::kKnown; ++k)
+    text += fmt::format("{} {} {:.1f} %", k > 0 ? "," : "", name_of(static_cast<machine::Known>(k)),
+                        all > 0 ? 100 * p.known_s[static_cast<std::size_t>(k)] / all : 0);
+  text += '\n';
+  constexpr std::size_t kShown = 12;  // chosen: what is left out is short
+  std::size_t shown = 0;
+  for (const Uncertain& u : p.uncertain) {
+    if (u.known == machine::Known::between) continue;
+    if (shown++ == 0)
+      text += fmt::format("{:<22}{:>8}{:>10}{:>9}  {}\n", "extrapolated", "factor", "calls", "share %", "operation");
+    if (shown > kShown) break;
+    text += fmt::format("{:<22}{:>8.2f}{:>10}{:>9.2f}  {}\n", name_of(u.known), u.factor, u.calls,
+                        100 * u.seconds / p.nominal_s, u.what);
+  }
+  if (shown > kShown) text += "and others, with smaller shares: see --json\n";
+  return text;
+}
+
+std::string goodput_text(const Answer& a) {
+  if (!a.failures) return "goodput: NOT PROJECTED: the machine file gives no reliability.failures\n";
+  const Failures& f = *a.failures;
+  const double best = best_interval_s(f);
+  std::string text = fmt::format(
+      "\nprojected time between failures: {:.2f} h   hold-up of a checkpoint: {:.2f} s   durable after: {:.2f} s   "
+      "restart: "
+      "{:.1f} s\nprojected goodput: {:.2f} % with a checkpoint every {:.1f} min, {} steps (the best interval)\n",
+      f.between_s / 3600, f.hold_up_s, f.durable_s, f.restart_s, 100 * goodput(f, best), best / 60,
+      std::max(1.0, std::round(best / a.step.nominal_s)));
+  if (a.interval_s > 0)
+    text += fmt::format("projected goodput: {:.2f} % with the deck's checkpoint.every, {:.1f} min\n",
+                        100 * goodput(f, a.interval_s), a.interval_s / 60);
+  return text;
+}
+
+std::string changes_text(const Answer& a) {
+  std::string text;
+  if (a.unchanged)
+    text += fmt::format("\nwhat if {}: step {} in place of {}, {:+.2f} %\n", a.changes, seconds_text(a.step.nominal_s),
+                        seconds_text(a.unchanged->nominal_s), 100 * (a.step.nominal_s / a.unchanged->nominal_s - 1));
+  if (a.sensitivities.empty()) return text;
+  text += fmt::format("\n{:<20}{:>14}{:>14}\n", "step time, if it is", "halved %", "doubled %");
+  for (const Sensitivity& s : a.sensitivities)
+    text += fmt::format("{:<20}{:>+14.2f}{:>+14.2f}\n", s.key, 100 * (s.half_s / a.step.nominal_s - 1),
+                        100 * (s.double_s / a.step.nominal_s - 1));
+  return text;
+}
+
+Json json_of(const Answer& a, const Machine& machine) {
+  const Projection& p = a.step;
+  Json sources = Json::array();
+  for (const machine::Source& s : machine.sources)
+    sources.push_back({{"name", s.name}, {"kind", name_of(s.kind)}, {"text", s.text}});
+  Json known = Json::object();
+  for (int k = 0; k < machine::kKnown; ++k)
+    known[std::string(name_of(static_cast<machine::Known>(k)))] = p.known_s[static_cast<std::size_t>(k)];
+  Json uncertain = Json::array();
+  for (const Uncertain& u : p.uncertain)
+    uncertain.push_back({{"operation", u.what},
+                         {"found", name_of(u.known)},
+                         {"factor", u.factor},
+                         {"calls", u.calls},
+                         {"s", u.seconds}});
+  Json object{{"machine", machine.name}, {"file", machine.path}, {"sources", std::move(sources)}};
+  object["stack"] = a.stack.empty() ? Json(nullptr) : Json(a.stack);
+  object["efficiency"] = a.efficiency;
+  object["step_s"] = {{"low", p.low_s}, {"nominal", p.nominal_s}, {"high", p.high_s}, {"narrowed", p.narrowed}};
+  object["computing_s"] = p.computing_s;
+  object["slowed_s"] = p.slowed_s;
+  object["host_s"] = p.host_s;
+  object["in_flight_s"] = p.in_flight_s;
+  object["exposed_s"] = p.exposed() * p.nominal_s;
+  object["slowest_rank"] = p.slowest;
+  object["found_s"] = std::move(known);
+  object["not_entries"] = std::move(uncertain);
+  if (a.failures) {
+    const double best = best_interval_s(*a.failures);
+    object["goodput"] = {{"between_failures_s", a.failures->between_s},
+                         {"hold_up_s", a.failures->hold_up_s},
+                         {"durable_s", a.failures->durable_s},
+                         {"restart_s", a.failures->restart_s},
+                         {"best_interval_s", best},
+                         {"best", goodput(*a.failures, best)}};
+    if (a.interval_s > 0) {
+      object["goodput"]["interval_s"] = a.interval_s;
+      object["goodput"]["of_deck"] = goodput(*a.failures, a.interval_s);
+    }
+  }
+  if (a.unchanged) object["what_if"] = {{"changes", a.changes}, {"unchanged_s", a.unchanged->nominal_s}};
+  object["sensitivities"] = Json::array();
+  for (const Sensitivity& s : a.sensitivities)
+    object["sensitivities"].push_back({{"property", s.key}, {"halved_s", s.half_s}, {"doubled_s", s.double_s}});
+  return object;
+}
+
+}  // namespace
+
+profile::Report report_of(const Answer& a, const deck::Config& config, const Machine& machine) {
+  const auto ranks = static_cast<int>(config.mesh.ranks());
+  profile::StepRecord steps;
+  steps.add(a.step.times);
+  profile::CollectiveLog log;
+  for (const Traffic& t : a.step.traffic)
+    for (int i = 0; i < static_cast<int>(t.calls + 0.5); ++i)
+      log.record(t.key, t.total_s / t.calls, t.exposed_s / t.calls);
+  for (const Traffic& t : a.step.traffic) log.add_in_flight({t.key.op, t.key.group, t.key.group_size}, t.total_s);
+  profile::ReportInput input;
+  input.tokens_per_step = static_cast<double>(config.data.batch * config.model.seq);
+  input.flops_per_step = train::model_flops_per_token(config.model) * input.tokens_per_step;
+  input.peak_flops = peak_of(config, machine);
+  input.verification = {profile::Verification::Status::not_checked, "projected"};
+  if (config.mesh.exchanges())
+    input.methods = config.overlap.enable ? config.overlap.methods : profile::ExchangeMethods{};
+  profile::Report report = make_report(steps, log, input, alike(ranks, machine.name));
+  for (profile::InFlightRow& row : report.in_flight)
+    if (row.group_size == 0) row.seconds = a.step.in_flight_s;  // at once: less than the sum of the rows
+  report.projected = machine.name;
+  return report;
+}
+
+std::string to_text(const Answer& a, const deck::Config& config, const Machine& machine) {
+  std::string text =
+      fmt::format("projected  {} on {} ({}), simulated: nothing below was measured here\n",
+                  a.stack.empty() ? "shard8's step" : "the step of " + a.stack, machine.name, machine.path);
+  for (const machine::Source& s : machine.sources)
+    text += fmt::format("source     {}: {}: {}\n", s.name, name_of(s.kind), s.text);
+  if (a.efficiency != 1)
+    text += fmt::format("efficiency {:.4f}: times of computation are divided by it\n", a.efficiency);
+  text += fmt::format(
+      "memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / kGiB,
+      machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / kGiB) : "");
+  text += profile::to_text(report_of(a, config, machine));
+  return text + surety_text(a) + changes_text(a) + goodput_text(a);
+}
+
+std::string to_json(const Answer& a, const deck::Config& config, const Machine& machine,
+                    const profile::SummaryInput& input) {
+  Json object = Json::parse(profile::to_json(report_of(a, config, machine), input));
+  object["projected"] = json_of(a, machine);
+  return object.dump(2);
+}
+
+}  // namespace shard8::project

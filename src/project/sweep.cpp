@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "project/sweep.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "train/plan/plan.hpp"
+
+namespace shard8::project {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+/// Calls `use` with each combination of the values, in their order, the last key varying fastest.
+void for_each_combination(const std::vector<Varied>& varied,
+                          const std::function<void(const std::vector<std::string>& values)>& use,
+                          std::vector<std::string> values = {}) {
+  if (values.size() == varied.size()) return use(values);
+  for (const std::string& value : varied[values.size()].values) {
+    values.push_back(value);
+    for_each_combination(varied, use, values);
+    values.pop_back();
+  }
+}
+
+Json json_of(const SweepRow& row, const std::vector<Varied>& varied) {
+  Json one = base::json_of<Json>(row.mesh);
+  for (std::size_t i = 0; i < varied.size(); ++i) one[varied[i].key] = row.values[i];
+  one["memory_bytes"] = row.memory;
+  if (row.step.nominal_s <= 0) return one;
+  one["step_s"] = {{"low", row.step.low_s}, {"nominal", row.step.nominal_s}, {"high", row.step.high_s}};
+  one["tokens_per_s"] = row.tokens_per_s;
+  one["exposed_communication"] = row.step.exposed();
+  return one;
+}
+
+}  // namespace
+
+Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
+            std::vector<Varied> varied,
+            const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load) {
+  Sweep all;
+  all.ranks = ranks;
+  all.varied = std::move(varied);
+  all.most = most;
+  const auto try_one = [&](const base::Extents& mesh, const std::vector<std::string>& values) {
+    std::vector<std::string> given;
+    for (std::size_t i = 0; i < values.size(); ++i) given.push_back(all.varied[i].key + '=' + values[i]);
+    deck::Config config;
+    try {
+      config = load(mesh, given);
+    } catch (const base::Error& e) {
+      if (e.code() != base::ExitCode::deck) throw;
+      if (all.refused++ == 0) all.why = e.what();
+      return;
+    }
+    SweepRow row;
+    row.mesh = mesh;
+    row.values = values;
+    row.memory = train::make_plan(config, 1).total_bytes();
+    if (most > 0 && row.memory > most) return all.too_large.push_back(std::move(row));
+    row.step = project(config, machine, settings);
+    row.tokens_per_s = static_cast<double>(config.data.batch * config.model.seq) / row.step.nominal_s;
+    all.rows.push_back(std::move(row));
+  };
+  for (std::int64_t replicate = 1; replicate <= ranks; ++replicate) {
+    if (ranks % replicate != 0) continue;
+    for (std::int64_t tensor = 1; tensor <= ranks / replicate; ++tensor) {
+      if (ranks / replicate % tensor != 0) continue;
+      const base::Extents mesh(static_cast<int>(replicate), static_cast<int>(ranks / replicate / tensor),
+                               static_cast<int>(tensor));
+      for_each_combination(all.varied, [&](const std::vector<std::string>& values) { try_one(mesh, values); });
+    }
+  }
+  std::stable_sort(all.rows.begin(), all.rows.end(),
+                   [](const SweepRow& a, const SweepRow& b) { return a.tokens_per_s > b.tokens_per_s; });
+  std::stable_sort(all.too_large.begin(), all.too_large.end(),
+                   [](const SweepRow& a, const SweepRow& b) { return a.memory < b.memory; });
+  return all;
+}
+
+std::string to_text(const Sweep& sweep) {
+  std::string text = fmt::format("{:>9} {:>7} {:>7}", "replicate", "shard", "tensor");
+  for (const Varied& v : sweep.varied) text += fmt::format(" {:>{}}", v.key, std::max<std::size_t>(v.key.size(), 8));
+  text += fmt::format(" {:>12} {:>14} {:>12} {:>12} {:>14} {:>10}\n", "memory GiB", "projected s", "low s", "high s",
+                      "tokens/s", "exposed %");
+  const auto begin = [&](const SweepRow& row) {
+    text += fmt::format("{:>9} {:>7} {:>7}", row.mesh[base::Axis::replicate], row.mesh[base::Axis::shard],
+                        row.mesh[base::Axis::tensor]);
+    for (std::size_t i = 0; i < row.values.size(); ++i)
+      text += fmt::format(" {:>{}}", row.values[i], std::max<std::size_t>(sweep.varied[i].key.size(), 8));
+    text += fmt::format(" {:>12.2f}", static_cast<double>(row.memory) / kGiB);
+  };
+  for (const SweepRow& row : sweep.rows) {
+    begin(row);
+    text += fmt::format(" {:>14.4f} {:>12.4f} {:>12.4f} {:>14.1f} {:>10.2f}\n", row.step.nominal_s, row.step.low_s,
+                        row.step.high_s, row.tokens_per_s, 100 * row.step.exposed());
+  }
+  for (const SweepRow& row : sweep.too_large) {
+    begin(row);
+    text += " does not fit\n";
+  }
+  text += fmt::format("{} projected{}, the fastest first; {} need more than {:.4g} GiB a rank\n",
+                      base::count(static_cast<std::int64_t>(sweep.rows.size()), "combination", "combinations"),
+                      fmt::format(" of {}", base::count(sweep.ranks, "rank", "ranks")), sweep.too_large.size(),
+                      static_cast<double>(sweep.most) / kGiB);
+  if (sweep.refused > 0)
+    text += fmt::format("left out, since they do not go with the deck: {}; the first:\n{}\n", sweep.refused, sweep.why);
+  return text;
+}
+
+std::string to_json(const Sweep& sweep) {
+  Json object{{"schema", 1}, {"ranks", sweep.ranks}, {"fit_bytes", sweep.most}, {"refused", sweep.refused}};
+  object["meshes"] = Json::array();
+  for (const SweepRow& row : sweep.rows) object["meshes"].push_back(json_of(row, sweep.varied));
+  object["too_large"] = Json::array();
+  for (const SweepRow& row : sweep.too_large) object["too_large"].push_back(json_of(row, sweep.varied));
+  return object.dump(2);
+}
+
+}  // namespace shard8::project

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "project/projection.hpp"
+
+namespace shard8::project {
+
+/// Values of one key of a deck that a sweep tries.
+struct Varied {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+/// One mesh with one value of each varied key.
+struct SweepRow {
+  base::Extents mesh;
+  std::vector<std::string> values;  ///< of the varied keys
+  std::uint64_t memory = 0;         ///< planned bytes of a rank
+  Projection step;                  ///< empty (nominal_s = 0) if it does not fit
+  double tokens_per_s = 0;
+};
+
+struct Sweep {
+  std::int64_t ranks = 0;
+  std::vector<Varied> varied;
+  std::vector<SweepRow> rows;       ///< what fits, the most tokens a second first
+  std::vector<SweepRow> too_large;  ///< what does not fit, the least memory first
+  std::uint64_t most = 0;           ///< bytes of a rank
+  std::int64_t refused = 0;         ///< combinations that do not go with the deck
+  std::string why{};                ///< the first refusal
+};
+
+/// Projects every mesh of `ranks` ranks with every combination of the varied values. `load` makes the config of a mesh
+/// and of settings "key=value"; it throws Error(deck) for one that does not go with the deck. What needs more than
+/// `most` bytes a rank is not projected. Errors of the machine file are thrown.
+Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
+            std::vector<Varied> varied,
+            const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load);
+
+std::string to_text(const Sweep& sweep);
+std::string to_json(const Sweep& sweep);
+
+}  // namespace shard8::project

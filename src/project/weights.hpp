@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "deck/config.hpp"
+#include "operation/operation.hpp"
+
+namespace shard8::project {
+
+/// What remains of the weights of a layer of llama on one of `tensor` ranks if its MLP has no gate.
+inline double share_without_gate(const deck::ModelConfig& model, int tensor) {
+  const auto h = static_cast<double>(model.hidden), f = static_cast<double>(model.ffn);
+  const double b = h / static_cast<double>(model.heads) * static_cast<double>(model.kv_heads);
+  const double others = (h * (h + 2 * b) + h * h) / tensor + 2 * h, projection = h * f / tensor;
+  return (others + 2 * projection) / (others + 3 * projection);
+}
+
+/// Whether a kernel works on weights or gradients of a whole unit: casts, sums of squares, the optimizer, zeros.
+inline bool is_of_weights(const operation::Kernel& kernel, const operation::Operation& operation) {
+  if (operation.location.linear) return false;
+  for (const char* of_tokens : {"rope", "rmsnorm", "layernorm", "embedding", "position", "make_sum", "residual"})
+    if (kernel.name.starts_with(of_tokens)) return false;
+  return true;
+}
+
+}  // namespace shard8::project

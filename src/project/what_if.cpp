@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "project/what_if.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "deck/fields.hpp"
+
+namespace shard8::project {
+
+using machine::Machine;
+
+namespace {
+
+/// The time of the smallest entry of each kind of collective, which stays: it is latency, not bandwidth.
+void scale_collectives(Machine& m, bool network, double factor) {
+  for (machine::CollectiveTime& entry : m.collectives) {
+    if ((entry.nodes > 1) != network) continue;
+    double latency = entry.seconds;
+    for (const machine::CollectiveTime& other : m.collectives)
+      if (other.op == entry.op && other.nodes == entry.nodes && other.ranks == entry.ranks)
+        latency = std::min(latency, other.seconds);
+    entry.seconds = latency + (entry.seconds - latency) / factor;
+  }
+}
+
+void scale_kernels(Machine& m, double factor) {
+  for (machine::KernelTime& entry : m.kernels) entry.seconds /= factor;
+  m.bandwidth.value *= factor;
+}
+
+void scale_products(Machine& m, double factor) {
+  for (machine::ProductTime& entry : m.products) entry.seconds /= factor;
+  for (machine::AttentionTime& entry : m.attention) entry.seconds /= factor;
+}
+
+/// Dynamic power grows with the third power of the clock where voltage follows it, so clocks follow the cube root of
+/// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). Kernels that memory bounds keep their time.
+void scale_power(Machine& m, double factor) { scale_products(m, std::cbrt(factor)); }
+
+void scale_issue(Machine& m, double factor) {
+  for (machine::Figure* f : {&m.issue_product, &m.issue_attention, &m.issue_kernel, &m.issue_collective, &m.issue_step})
+    f->value /= factor;
+}
+
+constexpr Property kProperties[] = {
+    {"device.products", "rate of products and attention", scale_products},
+    {"device.bandwidth", "bandwidth of the memory, for kernels that it bounds", scale_kernels},
+    {"device.power", "power limit: clocks of products follow its cube root", scale_power},
+    {"host.speed", "speed at which the host issues operations", scale_issue},
+    {"node.bandwidth", "bandwidth between the ranks of a node",
+     [](Machine& m, double factor) {
+       scale_collectives(m, false, factor);
+       m.link_bandwidth.value *= factor;
+     }},
+    {"network.bandwidth", "bandwidth of each rail",
+     [](Machine& m, double factor) {
+       scale_collectives(m, true, factor);
+       m.rail_bandwidth.value *= factor;
+     }},
+    {"network.latency", "both latencies of the network",
+     [](Machine& m, double factor) {
+       m.latency.value *= factor;
+       m.latency_rank.value *= factor;
+     }},
+    {"spread", "spread between ranks and steps",
+     [](Machine& m, double factor) {
+       m.spread_ranks.value *= factor;
+       m.spread_steps.value *= factor;
+     }},
+};
+
+Change read_change(const std::string& text, std::string_view option) {
+  const auto equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  std::vector<std::string_view> keys;
+  for (const Property& p : kProperties) keys.push_back(p.key);
+  const auto found =
+      std::find_if(std::begin(kProperties), std::end(kProperties), [&](const Property& p) { return p.key == key; });
+  if (found == std::end(kProperties)) {
+    const std::string_view near = deck::nearest(key, keys);
+    base::fail(base::ExitCode::deck, "{}: unknown property '{}': {}there are {}", option, key,
+               near.empty() ? "" : fmt::format("did you mean '{}'? ", near), deck::list_of(keys, "and"));
+  }
+  double factor = 0;
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  const char* const last = value.data() + value.size();
+  const auto [end, status] = std::from_chars(value.data(), last, factor);
+  if (status != std::errc() || last - end != 1 || *end != 'x' || !(factor >= 0.01 && factor <= 100))
+    base::fail(base::ExitCode::deck, "{}: '{}' is not a factor from 0.01x to 100x: write {}=0.5x", option, value, key);
+  return {found, factor};
+}
+
+}  // namespace
+
+std::span<const Property> properties() { return kProperties; }
+
+std::vector<Change> read_changes(const std::string& text, std::string_view option) {
+  std::vector<Change> changes;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    changes.push_back(read_change(text.substr(at, comma - at), option));
+    at = comma + 1;
+  }
+  return changes;
+}
+
+Machine changed(Machine machine, std::span<const Change> changes) {
+  for (const Change& change : changes) change.property->scale(machine, change.factor);
+  return machine;
+}
+
+std::vector<Sensitivity> sensitivities(const deck::Config& config, const Machine& machine, const Settings& settings) {
+  std::vector<Sensitivity> all;
+  const double nominal = project_nominal(config, machine, settings).nominal_s;
+  for (const Property& p : kProperties) {
+    const auto with = [&](double factor) {
+      const Change change{&p, factor};
+      return project_nominal(config, changed(machine, {&change, 1}), settings).nominal_s;
+    };
+    all.push_back({p.key, with(0.5), with(2)});
+  }
+  std::stable_sort(all.begin(), all.end(), [&](const Sensitivity& a, const Sensitivity& b) {
+    const auto most = [&](const Sensitivity& s) {
+      return std::max(std::abs(s.half_s - nominal), std::abs(s.double_s - nominal));
+    };
+    return most(a) > most(b);
+  });
+  return all;
+}
+
+}  // namespace shard8::project
