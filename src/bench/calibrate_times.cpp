@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
@@ -56,24 +57,16 @@ std::vector<double> seconds_alone(const std::vector<TracedCall>& calls) {
 }
 
 std::optional<Slowdown> slowdown_of(const Calls& all, Load load) {
-  double up = 0, down = 0;
-  std::int64_t pairs = 0;
+  std::vector<SharedCall> shared;
   for (const auto& [key, calls] : all) {
     if (key.load != load || calls.front().held) continue;
     const std::vector<double> alone = seconds_alone(calls);
     if (alone.size() < kEnoughAlone) continue;
     const double t0 = median(alone);
-    for (const TracedCall& c : calls) {
-      if (c.shared < kAlone) continue;
-      up += t0 * c.shared * (c.seconds - t0);
-      down += t0 * c.shared * t0 * c.shared;
-      ++pairs;
-    }
+    for (const TracedCall& c : calls)
+      if (c.shared >= kAlone) shared.push_back({t0, c.seconds, c.shared});
   }
-  if (pairs == 0) return std::nullopt;
-  const double factor = 1 + up / down;
-  if (!(factor >= 0.5 && factor <= 10)) return std::nullopt;
-  return Slowdown{factor, pairs};
+  return fit_slowdown(std::move(shared));
 }
 
 double standard_deviation(const std::vector<double>& values) {
@@ -124,7 +117,50 @@ void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_d
   set(to.issue_kernel, Load::kernel);
 }
 
+/// To five digits of the unit of files, microseconds: more are noise.
+double rounded(double seconds) { return std::stod(fmt::format("{:.5g}e-6", 1e6 * seconds)); }
+
 }  // namespace
+
+std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls) {
+  // A thread that loses its core, or a rank that came late, takes many times as long. Such calls are left out: those
+  // that are farther from the fit than three times the median distance.
+  double factor = 1;
+  for (int pass = 0; pass < 4 && !calls.empty(); ++pass) {
+    double up = 0, down = 0;
+    for (const SharedCall& c : calls) {
+      up += c.alone_s * c.shared * (c.seconds - c.alone_s);
+      down += c.alone_s * c.shared * c.alone_s * c.shared;
+    }
+    factor = 1 + up / down;
+    const auto distance = [&](const SharedCall& c) {
+      return std::abs(c.seconds / c.alone_s - 1 - (factor - 1) * c.shared);
+    };
+    std::vector<double> distances;
+    for (const SharedCall& c : calls) distances.push_back(distance(c));
+    const double most = std::max(3 * median(distances), 1e-9);
+    if (pass < 3) std::erase_if(calls, [&](const SharedCall& c) { return distance(c) > most; });
+  }
+  if (calls.empty() || !(factor >= 0.5 && factor <= 10)) return std::nullopt;
+  return Slowdown{factor, static_cast<std::int64_t>(calls.size())};
+}
+
+void round_times(machine::Machine& m) {
+  for (auto& row : m.products) row.seconds = rounded(row.seconds);
+  for (auto& row : m.attention) row.seconds = rounded(row.seconds);
+  for (auto& row : m.kernels) row.seconds = rounded(row.seconds);
+  for (auto& row : m.collectives) row.seconds = rounded(row.seconds);
+  for (machine::Figure* f : {&m.issue_product, &m.issue_attention, &m.issue_kernel, &m.issue_collective, &m.issue_step,
+                             &m.link_latency, &m.latency, &m.latency_rank})
+    if (f->given()) f->value = rounded(f->value);
+  for (machine::Figure* f : {&m.link_bandwidth, &m.rail_bandwidth})
+    if (f->given()) f->value = std::stod(fmt::format("{:.5g}e9", 1e-9 * f->value));
+  for (machine::Figure* f : {&m.spread_ranks, &m.spread_steps})
+    if (f->given()) f->value = std::stod(fmt::format("{:.5g}", f->value));
+  for (auto& by : m.slowed)
+    for (machine::Figure& f : by)
+      if (f.given()) f.value = std::stod(fmt::format("{:.5g}", f.value));
+}
 
 std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load) {
   return slowdown_of(all_calls(decks), load);
