@@ -120,6 +120,7 @@ int project_command(const ProjectArguments& given) {
     deck = load_for_ranks(arguments.deck, "project", "");
     structure = project::structure_of(*stack, deck.config);
     settings.structure = &structure;
+    if (structure.moved_by_kernels) machine.copies_in_node = false;
   }
   const deck::Config& config = deck.config;
   print_warnings(deck);

@@ -147,6 +147,9 @@ constexpr Key kKeys[] = {
     {"optimizer_bytes", "0 to 1000", "`0`",
      "bytes that the update of a parameter reads and writes; 0: as the deck says",
      [](S& s, Text t) { return set_number<&S::optimizer_bytes>(s, t, 0, 1000); }},
+    {"moved_by", "`machine`, `kernels`", "`machine`",
+     "kernels: they move the bytes of collectives in a node (NCCL), though the machine file says copies",
+     [](S& s, Text t) { return set_choice<&S::moved_by_kernels>(s, t, "machine", "kernels"); }},
     {"host_issue", "0 to 100", "`1`", "factor of the host's time to issue an operation; 0: a graph",
      [](S& s, Text t) { return set_number<&S::host_issue>(s, t, 0, 100); }},
 };

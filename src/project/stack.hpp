@@ -46,9 +46,10 @@ struct Structure {
   /// Bytes that kernels read and write for each byte gathered over shards (after the gather), reduced over shards
   /// (before the reduction), gathered or reduce-scattered over tensor ranks and not overlapped by parts.
   double gather_copies = 0, reduce_copies = 0, tensor_copies = 0;
-  bool residual_kernel = false;  ///< a kernel adds the residual; else the product does it
-  double optimizer_bytes = 0;    ///< bytes that the update of one parameter reads and writes; 0: those of the deck
-  double host_issue = 1;         ///< factor of the host's time to issue an operation
+  bool residual_kernel = false;   ///< a kernel adds the residual; else the product does it
+  double optimizer_bytes = 0;     ///< bytes that the update of one parameter reads and writes; 0: those of the deck
+  bool moved_by_kernels = false;  ///< kernels move the bytes of collectives in a node, whatever the machine file says
+  double host_issue = 1;          ///< factor of the host's time to issue an operation
 
   /// Factors of the bytes of kernels, by the beginning of their names. The longest fitting name counts. A factor of 3.4
   /// stands for three kernels, which together move 3.4 times the bytes.

@@ -75,6 +75,22 @@ class AllRows(unittest.TestCase):
             self.assertIn(part, done.stdout)
 
 
+class Program(unittest.TestCase):
+    """shard8 project itself, with a machine file of round rates."""
+
+    def test_every_row_is_projected(self):
+        command = [str(REPOSITORY / "scripts" / "validate"), str(ROWS), "--machine", str(HERE / "machine.yaml"), "--program",
+                   os.environ["SHARD8_PROGRAM"], "--json"]
+        one, two = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertEqual(one.stdout, two.stdout)
+        items = json.loads(one.stdout)
+        self.assertEqual(len(items), 40)
+        for item in items:
+            self.assertLess(abs(item["projected_s"] / item["measured_s"] - 1), 1e-4 if item["anchor"] else 0.3, item)
+            self.assertLessEqual(item["high_s"], 1.2501 * item["low_s"])
+
+
 class OtherRows(unittest.TestCase):
     def test_without_anchors_kept_efficiencies_serve(self):
         pair = efficiencies.Efficiency("torchtitan", "float8", 0.8, 4e14, "r03, there")
