@@ -77,24 +77,41 @@ double standard_deviation(const std::vector<double>& values) {
   return std::sqrt(sum / (n - 1));
 }
 
+/// As standard_deviation() for values that are spread like a normal distribution, whatever a few of them are: a step in
+/// which a thread lost its core takes many times as long.
+double robust_deviation(const std::vector<double>& values) {
+  if (values.size() < 5) return standard_deviation(values);
+  return (profile::percentile(values, 84.13) - profile::percentile(values, 15.87)) / 2;
+}
+
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// spread.ranks and spread.steps: the median over the decks.
-void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int source) {
+void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int source, std::vector<std::string>& remarks) {
   std::vector<double> ranks, steps;
   for (const DeckTimes& deck : decks) {
     std::vector<double> means, deviations;
     for (const RankTimes& rank : deck.ranks) {
       means.push_back(mean_of(rank.computed_s));
-      if (rank.computed_s.size() > 1) deviations.push_back(standard_deviation(rank.computed_s) / means.back());
+      if (rank.computed_s.size() > 1) deviations.push_back(robust_deviation(rank.computed_s) / median(rank.computed_s));
     }
     if (means.size() > 1) ranks.push_back(standard_deviation(means) / mean_of(means));
     if (!deviations.empty()) steps.push_back(mean_of(deviations));
   }
-  if (!ranks.empty()) to.spread_ranks = {usual_mean(ranks), source};
-  if (!steps.empty()) to.spread_steps = {usual_mean(steps), source};
+  // More than the mean is no spread of equal work; a machine file has none above 1.
+  const auto set = [&](machine::Figure& figure, std::vector<double> values, const char* of) {
+    if (values.empty()) return;
+    const double value = usual_mean(std::move(values));
+    if (value <= 1)
+      figure = {value, source, 0};
+    else
+      remarks.push_back(
+          fmt::format("computation differs by {:.0f} % from {}: left out; other programs run here", 100 * value, of));
+  };
+  set(to.spread_ranks, ranks, "rank to rank");
+  set(to.spread_steps, steps, "step to step");
 }
 
 void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
@@ -197,7 +214,7 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     else
       to.kernels.push_back({time, key.kernel, static_cast<std::uint64_t>(key.numbers[0])});
   }
-  add_spread(to, decks, source);
+  add_spread(to, decks, source, remarks);
   add_issue(to, decks, on_device, source);
   if (never_alone > 0)
     remarks.push_back(fmt::format(
