@@ -26,6 +26,7 @@
 #include "profile/report.hpp"
 #include "train/conditions.hpp"
 #include "train/overlap/decision.hpp"
+#include "train/plan/plan.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "bench/collectives.hpp"
@@ -47,6 +48,9 @@ constexpr const char* kOutRemedy = "give --out a file in";
 constexpr double kShareOfCollectives = 0.3;
 /// Chosen: a card reaches its power limit and then its clocks within seconds.
 constexpr double kWarmupOnDevice_s = 10, kWarmupOnHosts_s = 1;
+/// Bytes of the largest kernel of memory alone.
+constexpr std::uint64_t kLeastMemory = std::uint64_t{1} << 20, kMostMemoryOnHosts = std::uint64_t{256} << 20,
+                        kMostMemoryOnDevice = std::uint64_t{16} << 30;
 /// Bytes of the largest collective.
 constexpr std::uint64_t kMostOnDevice = std::uint64_t{1} << 30, kMostOnHosts = std::uint64_t{64} << 20;
 
@@ -200,7 +204,9 @@ class Calibration {
       logger_.info("{} of collectives alone",
                    base::count(static_cast<std::int64_t>(collectives.size()), "time", "times"));
     }
-    comm::agree_on_root(world_, 0, [&] { write(collectives, copies, timer.issue_us()); });
+    std::vector<machine::KernelTime> memory;  // all ranks, since they share a node's memory
+    comm::agree(world_, [&] { memory = bench::time_memory(job_.runtime.exec(), most_of_memory()); });
+    comm::agree_on_root(world_, 0, [&] { write(collectives, memory, copies, timer.issue_us()); });
     return 0;
   }
 
@@ -252,7 +258,16 @@ class Calibration {
                  milliseconds(mine.besides_s));
   }
 
-  void write(const std::vector<machine::CollectiveTime>& collectives, bool copies, double issue_us) {
+  /// The bytes that the largest kernel of memory alone passes: no more than what the largest deck has taken.
+  std::uint64_t most_of_memory() const {
+    std::uint64_t largest = 0;
+    for (const deck::Config& deck : decks_)
+      largest = std::max<std::uint64_t>(largest, train::make_plan(deck, job_.runtime.threads()).total_bytes());
+    return std::clamp(largest / 2, kLeastMemory, tensor::kDevice ? kMostMemoryOnDevice : kMostMemoryOnHosts);
+  }
+
+  void write(const std::vector<machine::CollectiveTime>& collectives, const std::vector<machine::KernelTime>& memory,
+             bool copies, double issue_us) {
     Machine m;
     const int source = m.add_source(Source::Kind::measured, "here", source_text(job_, arguments_));
     add_device(m, job_, source);
@@ -264,6 +279,10 @@ class Calibration {
     };
     more(bench::add_collectives(m, collectives, times_, network_ports(), source));
     if (issue_us > 0) m.issue_collective = {1e-6 * issue_us, source, 0};
+    for (machine::KernelTime time : memory) {
+      time.source = source;
+      m.kernels.push_back(time);
+    }
     bench::round_times(m);
     for (const bench::ImportedRows& rows : imports_) more(bench::add_imported(m, rows));
     if (base_) {

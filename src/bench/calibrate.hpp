@@ -154,4 +154,8 @@ std::vector<std::string> add_imported(machine::Machine& to, const ImportedRows& 
 /// remarks as add_imported().
 std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& base);
 
+/// Kernels of the name "any": the sum of two bf16 matrices, by bytes, from 64 KiB to `most`, each four times the one
+/// before. Takes `most` bytes of the execution space's memory. Error(environment) when they cannot be had.
+std::vector<machine::KernelTime> time_memory(const tensor::Exec& exec, std::uint64_t most);
+
 }  // namespace shard8::bench
