@@ -264,6 +264,7 @@ class Calibration {
     };
     more(bench::add_collectives(m, collectives, times_, network_ports(), source));
     if (issue_us > 0) m.issue_collective = {1e-6 * issue_us, source, 0};
+    bench::round_times(m);
     for (const bench::ImportedRows& rows : imports_) more(bench::add_imported(m, rows));
     if (base_) {
       if (world_.size() == 1) m.copies_in_node = base_->copies_in_node;

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -14,10 +12,10 @@
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
+#include "app/usage_error.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "deck/fields.hpp"
 
 namespace shard8::app {
 
@@ -30,6 +28,7 @@ struct Arguments {
   CalibrateArguments calibrate;
   TraceArguments trace;
   CompareArguments compare;
+  HistoryArguments history;
   PlanArguments plan;
   ProjectArguments project;
   std::string restart;  ///< of `run`
@@ -311,6 +310,12 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
   });
 }
 
+void add_history(CLI::App& app, HistoryArguments& arguments) {
+  CLI::App* history = app.add_subcommand("history", "where the time of all legs of a training went, and its goodput");
+  history->add_option("OUTPUT", arguments.folder, "output.dir of a training")->required()->check(kNotEmpty);
+  history->add_flag("--json", arguments.json, "as JSON");
+}
+
 int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& arguments) {
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
@@ -322,6 +327,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     return run_command(argc, argv, run);
   }
   if (chosen == "compare") return compare_command(arguments.compare);
+  if (chosen == "history") return history_command(arguments.history);
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") {
     const bool ranks_only = arguments.ranks_of_check == "print";
@@ -383,6 +389,7 @@ void add_footers(CLI::App& app) {
       {"ckpt export", "shard8 ckpt export out/checkpoints --to weights"},
       {"trace", "shard8 trace out --timeline layer.svg"},
       {"compare", "shard8 compare out/yesterday out/today --threshold 8"},
+      {"history", "shard8 history out/quickstart"},
       {"info", "shard8 info"},
       {"man", "shard8 man >shard8.1"},
       {"completions", "shard8 completions bash >shard8"}};
@@ -393,46 +400,6 @@ void add_footers(CLI::App& app) {
     for (std::string word; words >> word;) command = command->get_subcommand(word);
     command->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
   }
-}
-
-/// The names of the commands below `app`.
-std::vector<std::string> names_of_commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
-/// "did you mean 'run'? there are run, check, ..."
-std::string offer(const std::string& word, const std::vector<std::string>& names) {
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view near = deck::nearest(word, views);
-  return fmt::format("{}there are {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
-                     fmt::join(names, ", "));
-}
-
-/// Prints what is wrong with a command line. The commands that are named exist, up to the first that does not.
-int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  std::string name = "shard8", problem;
-  for (int i = 1; problem.empty(); ++i) {
-    const auto names = names_of_commands(*command);
-    if (names.empty()) break;
-    const std::string word = i < argc ? argv[i] : "";
-    if (std::find(names.begin(), names.end(), word) != names.end()) {
-      command = command->get_subcommand(word);
-      name += ' ' + word;
-    } else if (word.starts_with('-')) {
-      problem = error.what();
-    } else if (word.empty()) {
-      problem = fmt::format("a command is needed: {}", fmt::join(names, ", "));
-    } else {
-      problem = fmt::format("unknown command '{}': {}", word, offer(word, names));
-    }
-  }
-  if (problem.empty()) problem = error.what();
-  base::print_coloured(fmt::format("{}: {}; see {} --help\n", name, problem, name), stderr);
-  return static_cast<int>(base::ExitCode::deck);
 }
 
 /// Prints an error and returns its exit code. Errors of a deck begin with the deck's name; the others get the
@@ -476,6 +443,7 @@ int main(int argc, char** argv) {
   add_ckpt(app, arguments.ckpt);
   add_trace(app, arguments.trace);
   add_compare(app, arguments.compare);
+  add_history(app, arguments.history);
   app.add_subcommand("info", "version, backends, libraries, devices, environment");
   add_generators(app, arguments);
   add_footers(app);

@@ -108,6 +108,12 @@ struct CompareArguments {
   bool json = false;
 };
 
+/// What `history` adds up.
+struct HistoryArguments {
+  std::string folder;  ///< output.dir of a training
+  bool json = false;
+};
+
 /// What `trace` is to do with the trace of a run.
 struct TraceArguments {
   std::string folder;      ///< output.dir of the run
@@ -138,8 +144,8 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();
 
-/// The subcommands. Each returns the process's exit code. `run`, `bench` and `calibrate` start MPI, with argc and argv, and run
-/// under comm::run_guarded, which prints errors; the others use one process and throw them.
+/// The subcommands. Each returns the process's exit code. `run`, `bench` and `calibrate` start MPI, with argc and argv,
+/// and run under comm::run_guarded, which prints errors; the others use one process and throw them.
 int run_command(int argc, char** argv, const RunArguments& arguments);
 int check_command(const CheckArguments& arguments);
 int plan_command(const PlanArguments& arguments);
@@ -160,6 +166,8 @@ int ckpt_command(const CkptArguments& arguments);
 int trace_command(const TraceArguments& arguments);
 /// Compares runs. Returns ExitCode::verification if a run is worse than the first one by more than the limits.
 int compare_command(const CompareArguments& arguments);
+/// Adds up the legs of a training. Error(deck) if the folder holds none, or a file of it is damaged.
+int history_command(const HistoryArguments& arguments);
 int info_command();
 
 /// Parses the command line, runs a subcommand and prints errors to standard error. Returns the process's exit code.

@@ -15,6 +15,7 @@
 #include "app/run_trace.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
+#include "base/utc.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
@@ -201,6 +202,7 @@ class Run {
                        .goes_on = restart_.start.goes_on(),
                        .first_step = steps_.first,
                        .restart = config().checkpoint.restart,
+                       .began = process_began_,
                        .origin = point_ ? point_->folder : "",
                        .deck = run_.deck,
                        .inputs = run_.inputs,
@@ -295,6 +297,7 @@ class Run {
 
   void before_step(std::int64_t step) {
     stopping_.begin_step();
+    if (step == steps_.first) first_step_began_ = base::unix_now();
     if (step != steps_.first_timed()) return;
     log_.set_measuring(true);
     assembly_->timer().clear_issues();
@@ -304,6 +307,7 @@ class Run {
 
   void after_step(const train::StepResult& r) {
     last_ = r;
+    steps_s_ += r.seconds;
     if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
     if (tracer_) tracer_->after_step(r.step);
     if (!progress_) return;
@@ -323,7 +327,7 @@ class Run {
     return true;
   }
 
-  profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) const {
+  profile::SummaryInput summary(const MemoryFigures& memory, const train::LoopResult& loop) {
     profile::SummaryInput input = summary_input(deck_.echo, *assembly_, memory);
     input.command = command_;
     const auto& identity = run_.identity;
@@ -339,10 +343,22 @@ class Run {
                  .next_step = loop.last.step + 1,
                  .steps = steps_.end,
                  .checkpoint = loop.saved};
+    input.leg_times = leg_times();
     input.overlap = overlap_.choice;
     input.final_loss = loop.last.loss;
     input.unigram_entropy = entropy_;
     return input;
+  }
+
+  profile::LegTimes leg_times() {
+    const auto stall = static_cast<std::size_t>(profile::Phase::checkpoint_stall);
+    const profile::StepRecord& steps = assembly_->timer().steps();
+    return {.began = process_began_,
+            .ended = base::unix_now(),
+            .start_up_s = first_step_began_ - process_began_,
+            .steps_s = steps_s_,
+            .held_up_s = steps.skipped_sum().phase[stall] + steps.sum().phase[stall],
+            .after_last_s = checkpoints_ ? checkpoints_->counts().after_last_s : 0};
   }
 
   int report(const train::LoopResult& loop) {
@@ -428,6 +444,9 @@ class Run {
   int compare_pairs_;
   bool quiet_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  double process_began_ = base::process_began();
+  double first_step_began_ = 0;  ///< base::unix_now()
+  double steps_s_ = 0;           ///< of all steps, on this rank
   RunOutput output_;
   std::optional<train::Assembly> assembly_;  ///< none while compare_off() runs
   std::uint64_t baseline_;                   ///< memory_taken() before training takes memory

@@ -17,6 +17,7 @@
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "checkpoint/directory.hpp"
 #include "comm/agree.hpp"
 #include "io/durable_file.hpp"
@@ -117,10 +118,11 @@ profile::MetricsOwners owners_of(const fs::path& file) {
 
 /// What stays of a metrics.jsonl: see profile::metrics_before. Whatever the file's length, one line is in memory.
 profile::KeptMetrics kept_of(const fs::path& file, std::int64_t first, std::string_view id, std::int64_t begin,
-                             const std::function<void(const profile::RecordedStep&)>& each, const io::Sink& keep = {}) {
+                             const std::function<void(const profile::RecordedStep&)>& each, const io::Sink& keep = {},
+                             const std::function<void(const profile::RecordedStep&)>& lost = {}) {
   profile::KeptMetrics kept;
   io::read_stream(file.string(),
-                  [&](std::istream& in) { kept = profile::metrics_before(in, first, id, begin, each, keep); });
+                  [&](std::istream& in) { kept = profile::metrics_before(in, first, id, begin, each, keep, lost); });
   return kept;
 }
 
@@ -230,7 +232,18 @@ void RunOutput::cut_back(const LegStart& start, Told& told) {
   const std::int64_t begin = training_.identity.first_step();
   std::error_code ignored;
   const bool is_there = fs::is_regular_file(file, ignored);
-  const auto kept = is_there ? kept_of(file, start.first_step, id, begin, each)
+  // Each leg cuts the lines back to its own first step, so the last leg that began at or before a step has written it.
+  for (std::size_t i = 0; i + 1 < training_.legs.size(); ++i)
+    training_.legs[i].lost_s = training_.legs[i].lost_s.value_or(0);
+  const auto lost = [&](const profile::RecordedStep& step) {
+    for (auto at = training_.legs.rbegin() + 1; at != training_.legs.rend(); ++at) {
+      if (at->first_step > step.step) continue;
+      ++at->lost;
+      *at->lost_s += step.step_s;
+      break;
+    }
+  };
+  const auto kept = is_there ? kept_of(file, start.first_step, id, begin, each, {}, lost)
                              : profile::metrics_before("", start.first_step, id, begin);
   if (!kept.whole) cut(file, start.first_step, id);
   leg.trained_again = kept.cut_back;
@@ -240,6 +253,14 @@ void RunOutput::cut_back(const LegStart& start, Told& told) {
     told.warnings.push_back(
         fmt::format("{}: {} of this training, which has no checkpoint, will be written anew: the training begins again",
                     file.string(), base::count(kept.cut_back, "line", "lines")));
+}
+
+/// A leg that was killed could not say when: it was alive when it wrote its last line.
+void RunOutput::note_last_seen() {
+  train::Leg& before = training_.legs.back();
+  if (!before.ended.empty() || before.next_step) return;
+  const auto written = base::last_write(path(config_.metrics).string());
+  if (written && *written >= base::unix_of(before.date).value_or(*written)) before.last_seen = base::utc_text(*written);
 }
 
 RunOutput::Told RunOutput::start(const LegStart& start, const std::string& checkpoint_dir) {
@@ -260,7 +281,12 @@ RunOutput::Told RunOutput::start(const LegStart& start, const std::string& check
     training_.inputs = start.inputs;
     training_.slurm_job = start.slurm_job;
     training_.finished = false;
-    training_.legs.push_back({.first_step = start.first_step, .date = utc_now(), .restart = start.restart});
+    if (!training_.legs.empty()) note_last_seen();
+    training_.legs.push_back({.first_step = start.first_step,
+                              .date = utc_now(),
+                              .restart = start.restart,
+                              .process_began = base::utc_text(start.began),
+                              .start_up_s = base::unix_now() - start.began});
     if (start.replaces || training_.replacing > 0)
       replace_others(checkpoint_dir, start.goes_on && training_.replacing == 0, told);
     keep_reports();
@@ -332,6 +358,7 @@ void RunOutput::end_leg(const train::Leg& end, bool finished) {
   leg.next_step = end.next_step;
   leg.checkpoint = end.checkpoint;
   leg.seconds = end.seconds;
+  leg.ended = base::utc_text(base::unix_now());
   leg.end = end.end;
   training_.finished = finished;
   inform([&] { train::write_training_file(config_.dir, training_); });

@@ -29,6 +29,7 @@ struct LegStart {
   bool goes_on = false;   ///< what does not say whose it is may be this training's, and stays
   std::int64_t first_step = 0;
   std::string restart{};  ///< checkpoint.restart
+  double began = 0;       ///< base::process_began()
   std::string origin{};   ///< folder of the checkpoint with which the training began, if this is its first leg
   std::vector<checkpoint::ManifestKey> deck{};
   train::Inputs inputs{};
@@ -87,6 +88,7 @@ class RunOutput {
   void replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told);
   void keep_reports();
   void cut_back(const LegStart& start, Told& told);
+  void note_last_seen();
 
   const deck::OutputConfig& config_;
   const comm::Communicator& world_;

@@ -105,13 +105,20 @@ struct Slowdown {
   std::int64_t calls = 0;
 };
 
-/// By which factor work of this kind takes longer while collectives are in flight: t = t0·(1 + (factor − 1)·share) by
-/// least squares over the calls that ran beside a collective, with t0 the median of the calls of the same key that ran
-/// alone. Nothing without such pairs, or where the factor is not between 0.5 and 10.
+/// A call of which it is known how long it takes alone.
+struct SharedCall {
+  double alone_s = 0, seconds = 0, shared = 0;
+};
+/// The factor of t = t0·(1 + (factor − 1)·share) by least squares, without calls that are far from it. Nothing without
+/// calls, or where the factor is not between 0.5 and 10.
+std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls);
+
+/// By which factor work of this kind takes longer while collectives are in flight: fit_slowdown() of the calls that ran
+/// beside a collective, with t0 the median of the calls of the same key that ran alone.
 std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::Load load);
 
 /// Adds what the decks tell to `to`, with this source: times of products, attention and kernels, slow-downs, spread,
-/// times to issue, and collectives that ran alone in a step. A key's time is the median over calls, steps, ranks and
+/// times to issue, and collectives that ran alone in a step. A key's time is the mean over calls, steps, ranks and
 /// decks of the calls that ran alone; without such calls, of the others, each divided by what its slow-down makes of
 /// its share. Returns remarks, lines for the user: what was left out or is an upper bound.
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source);
@@ -135,6 +142,9 @@ std::vector<machine::CollectiveTime> time_collectives(const comm::Communicator& 
 /// computed. Returns remarks.
 std::vector<std::string> add_collectives(machine::Machine& to, std::vector<machine::CollectiveTime> collectives,
                                          std::span<const DeckTimes> decks, int rails, int source);
+
+/// Rounds times, rates and factors to five digits, as files have them.
+void round_times(machine::Machine& m);
 
 /// Adds the rows with a source of kind imported, which names the file, but for those whose keys are there, and for
 /// collectives that contradict those that are there. Returns remarks: what was left out for this.

@@ -143,21 +143,17 @@ std::vector<CollectiveTime> rows_of_steps(std::span<const DeckTimes> decks, int 
 }
 
 /// By which factor collectives take longer beside computation. One factor for all kinds of it: a collective of a step
-/// runs beside a mix of them.
-std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks) {
-  double up = 0, down = 0;
-  std::int64_t calls = 0;
+/// runs beside a mix of them. `beside`: how many did.
+std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks,
+                                                std::size_t& beside) {
+  std::vector<SharedCall> calls;
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck)) {
-      if (c.nodes == 0 || c.shared < 0.1) continue;
-      const double t0 = seconds_alone(m, c);
-      if (t0 == 0) continue;
-      up += t0 * c.shared * (c.seconds - t0);
-      down += t0 * c.shared * t0 * c.shared;
-      ++calls;
+      const double t0 = c.nodes == 0 || c.shared < 0.1 ? 0 : seconds_alone(m, c);
+      if (t0 > 0) calls.push_back({t0, c.seconds, c.shared});
     }
-  if (calls == 0) return std::nullopt;
-  return Slowdown{1 + up / down, calls};
+  beside = calls.size();
+  return fit_slowdown(std::move(calls));
 }
 
 /// One row for each key: the median. Of two that contradict each other, the smaller collective is the slow one and
@@ -193,18 +189,17 @@ std::vector<std::string> add_collectives(machine::Machine& to, std::vector<Colle
   to.collectives.insert(to.collectives.end(), collectives.begin(), collectives.end());
   add_link(to, source);
   add_network(to, rails, source, remarks);
-  const auto slowdown = slowdown_of_collectives(to, decks);
+  std::size_t beside = 0;
+  const auto slowdown = slowdown_of_collectives(to, decks, beside);
   left_out += add_collective_rows(to.collectives, rows_of_steps(decks, source));
   if (left_out > 0)
     remarks.push_back(fmt::format("{} left out: a larger one takes less than half the time",
                                   base::count(left_out, "collective was", "collectives were")));
-  if (!slowdown) return remarks;
-  if (!(slowdown->factor >= 0.5 && slowdown->factor <= 10)) {
+  if (!slowdown && beside > 0)
     remarks.push_back(fmt::format(
-        "collectives beside computation took {:.3g} times as long as alone, which is no slow-down: left out",
-        slowdown->factor));
-    return remarks;
-  }
+        "{} beside computation took less than half or more than ten times their time alone: the factor is left out",
+        base::count(static_cast<std::int64_t>(beside), "collective", "collectives")));
+  if (!slowdown) return remarks;
   const Load moved_by = to.copies_in_node ? Load::copies : Load::collective;
   for (const Load load : {Load::product, Load::attention, Load::kernel})
     to.slowed[static_cast<std::size_t>(moved_by)][static_cast<std::size_t>(load)] = {slowdown->factor, source};

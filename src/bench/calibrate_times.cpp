@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
@@ -21,6 +23,16 @@ constexpr double kAlone = 0.02;
 constexpr std::size_t kEnoughAlone = 3;
 
 double median(std::vector<double> values) { return profile::percentile(std::move(values), 50); }
+
+/// The mean without the fastest and the slowest tenth, to six digits: sums of it are those of steps, but for what
+/// disturbed a few of them.
+double usual_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t left_out = values.size() / 10;
+  const double sum = std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(left_out),
+                                     values.end() - static_cast<std::ptrdiff_t>(left_out), 0.0);
+  return std::stod(fmt::format("{:.6g}", sum / static_cast<double>(values.size() - 2 * left_out)));
+}
 
 using Calls = std::map<WorkKey, std::vector<TracedCall>>;
 
@@ -45,24 +57,16 @@ std::vector<double> seconds_alone(const std::vector<TracedCall>& calls) {
 }
 
 std::optional<Slowdown> slowdown_of(const Calls& all, Load load) {
-  double up = 0, down = 0;
-  std::int64_t pairs = 0;
+  std::vector<SharedCall> shared;
   for (const auto& [key, calls] : all) {
     if (key.load != load || calls.front().held) continue;
     const std::vector<double> alone = seconds_alone(calls);
     if (alone.size() < kEnoughAlone) continue;
     const double t0 = median(alone);
-    for (const TracedCall& c : calls) {
-      if (c.shared < kAlone) continue;
-      up += t0 * c.shared * (c.seconds - t0);
-      down += t0 * c.shared * t0 * c.shared;
-      ++pairs;
-    }
+    for (const TracedCall& c : calls)
+      if (c.shared >= kAlone) shared.push_back({t0, c.seconds, c.shared});
   }
-  if (pairs == 0) return std::nullopt;
-  const double factor = 1 + up / down;
-  if (!(factor >= 0.5 && factor <= 10)) return std::nullopt;
-  return Slowdown{factor, pairs};
+  return fit_slowdown(std::move(shared));
 }
 
 double standard_deviation(const std::vector<double>& values) {
@@ -73,24 +77,41 @@ double standard_deviation(const std::vector<double>& values) {
   return std::sqrt(sum / (n - 1));
 }
 
+/// As standard_deviation() for values that are spread like a normal distribution, whatever a few of them are: a step in
+/// which a thread lost its core takes many times as long.
+double robust_deviation(const std::vector<double>& values) {
+  if (values.size() < 5) return standard_deviation(values);
+  return (profile::percentile(values, 84.13) - profile::percentile(values, 15.87)) / 2;
+}
+
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// spread.ranks and spread.steps: the median over the decks.
-void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int source) {
+void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int source, std::vector<std::string>& remarks) {
   std::vector<double> ranks, steps;
   for (const DeckTimes& deck : decks) {
     std::vector<double> means, deviations;
     for (const RankTimes& rank : deck.ranks) {
       means.push_back(mean_of(rank.computed_s));
-      if (rank.computed_s.size() > 1) deviations.push_back(standard_deviation(rank.computed_s) / means.back());
+      if (rank.computed_s.size() > 1) deviations.push_back(robust_deviation(rank.computed_s) / median(rank.computed_s));
     }
     if (means.size() > 1) ranks.push_back(standard_deviation(means) / mean_of(means));
     if (!deviations.empty()) steps.push_back(mean_of(deviations));
   }
-  if (!ranks.empty()) to.spread_ranks = {median(ranks), source};
-  if (!steps.empty()) to.spread_steps = {median(steps), source};
+  // More than the mean is no spread of equal work; a machine file has none above 1.
+  const auto set = [&](machine::Figure& figure, std::vector<double> values, const char* of) {
+    if (values.empty()) return;
+    const double value = usual_mean(std::move(values));
+    if (value <= 1)
+      figure = {value, source, 0};
+    else
+      remarks.push_back(
+          fmt::format("computation differs by {:.0f} % from {}: left out; other programs run here", 100 * value, of));
+  };
+  set(to.spread_ranks, ranks, "rank to rank");
+  set(to.spread_steps, steps, "step to step");
 }
 
 void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
@@ -102,18 +123,61 @@ void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_d
         issue[i].insert(issue[i].end(), rank.issue_s[i].begin(), rank.issue_s[i].end());
       besides.insert(besides.end(), rank.besides_s.begin(), rank.besides_s.end());
     }
-  if (!besides.empty()) to.issue_step = {median(besides), source};
+  if (!besides.empty()) to.issue_step = {usual_mean(besides), source};
   if (!on_device) return;  // there the host's work is the operation
   const auto set = [&](machine::Figure& figure, Load load) {
     const auto& values = issue[static_cast<std::size_t>(load)];
-    if (!values.empty()) figure = {median(values), source};
+    if (!values.empty()) figure = {usual_mean(values), source};
   };
   set(to.issue_product, Load::product);
   set(to.issue_attention, Load::attention);
   set(to.issue_kernel, Load::kernel);
 }
 
+/// To five digits of the unit of files, microseconds: more are noise.
+double rounded(double seconds) { return std::stod(fmt::format("{:.5g}e-6", 1e6 * seconds)); }
+
 }  // namespace
+
+std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls) {
+  // A thread that loses its core, or a rank that came late, takes many times as long. Such calls are left out: those
+  // that are farther from the fit than three times the median distance.
+  double factor = 1;
+  for (int pass = 0; pass < 4 && !calls.empty(); ++pass) {
+    double up = 0, down = 0;
+    for (const SharedCall& c : calls) {
+      up += c.alone_s * c.shared * (c.seconds - c.alone_s);
+      down += c.alone_s * c.shared * c.alone_s * c.shared;
+    }
+    factor = 1 + up / down;
+    const auto distance = [&](const SharedCall& c) {
+      return std::abs(c.seconds / c.alone_s - 1 - (factor - 1) * c.shared);
+    };
+    std::vector<double> distances;
+    for (const SharedCall& c : calls) distances.push_back(distance(c));
+    const double most = std::max(3 * median(distances), 1e-9);
+    if (pass < 3) std::erase_if(calls, [&](const SharedCall& c) { return distance(c) > most; });
+  }
+  if (calls.empty() || !(factor >= 0.5 && factor <= 10)) return std::nullopt;
+  return Slowdown{factor, static_cast<std::int64_t>(calls.size())};
+}
+
+void round_times(machine::Machine& m) {
+  for (auto& row : m.products) row.seconds = rounded(row.seconds);
+  for (auto& row : m.attention) row.seconds = rounded(row.seconds);
+  for (auto& row : m.kernels) row.seconds = rounded(row.seconds);
+  for (auto& row : m.collectives) row.seconds = rounded(row.seconds);
+  for (machine::Figure* f : {&m.issue_product, &m.issue_attention, &m.issue_kernel, &m.issue_collective, &m.issue_step,
+                             &m.link_latency, &m.latency, &m.latency_rank})
+    if (f->given()) f->value = rounded(f->value);
+  for (machine::Figure* f : {&m.link_bandwidth, &m.rail_bandwidth})
+    if (f->given()) f->value = std::stod(fmt::format("{:.5g}e9", 1e-9 * f->value));
+  for (machine::Figure* f : {&m.spread_ranks, &m.spread_steps})
+    if (f->given()) f->value = std::stod(fmt::format("{:.5g}", f->value));
+  for (auto& by : m.slowed)
+    for (machine::Figure& f : by)
+      if (f.given()) f.value = std::stod(fmt::format("{:.5g}", f.value));
+}
 
 std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load) {
   return slowdown_of(all_calls(decks), load);
@@ -141,7 +205,7 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     }
     held += calls.front().held ? 1 : 0;
     machine::Timed time;
-    time.seconds = median(seconds);
+    time.seconds = usual_mean(seconds);
     time.source = source;
     if (key.load == Load::product)
       to.products.push_back({time, key.product()});
@@ -150,7 +214,7 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     else
       to.kernels.push_back({time, key.kernel, static_cast<std::uint64_t>(key.numbers[0])});
   }
-  add_spread(to, decks, source);
+  add_spread(to, decks, source, remarks);
   add_issue(to, decks, on_device, source);
   if (never_alone > 0)
     remarks.push_back(fmt::format(

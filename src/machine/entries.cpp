@@ -55,7 +55,8 @@ bool is_text(deck::Diagnostics& errors, const Token& value, std::string_view wha
 }
 
 void SourceReader::read(const deck::RawGroup& group) {
-  any_ = true;
+  any_ = !group.entries.empty();
+  if (!any_ && !group.has_value) errors_.error(group.name.where, "group 'sources' defines no source", kSourceForm);
   for (const RawEntry& entry : group.entries) read_source(entry);
 }
 
@@ -91,9 +92,8 @@ int SourceReader::find(const Token& name) {
     if (sources_[i].name == name.text) return static_cast<int>(i);
     names.push_back(sources_[i].name);
   }
-  const std::string what = fmt::format("unknown source '{}'", base::quotable(name.text));
-  if (any_ && names.empty()) errors_.error(name.where, what, "the group 'sources' defines none");
-  if (any_ && !names.empty()) deck::unknown_name(errors_, name, what, names, "sources");
+  if (any_)
+    deck::unknown_name(errors_, name, fmt::format("unknown source '{}'", base::quotable(name.text)), names, "sources");
   return -1;
 }
 

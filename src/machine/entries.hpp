@@ -45,7 +45,7 @@ class SourceReader {
 
   deck::Diagnostics& errors_;
   std::vector<Source>& sources_;
-  bool any_ = false;  // whether the file has the group; if not, that is an error of its own
+  bool any_ = false;  // whether the file defines any; if not, that is an error of its own
 };
 
 }  // namespace shard8::machine

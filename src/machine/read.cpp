@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "deck/load.hpp"
 #include "deck/number.hpp"
@@ -272,6 +273,19 @@ class Reader {
   std::set<std::string, std::less<>> given_;             // "group.key"
 };
 
+void refuse_a_deck(const deck::RawDeck& raw, const std::string& name) {
+  bool model = false;
+  for (const RawGroup& group : raw.groups) {
+    if (group.name.text == "machine") return;
+    model = model || group.name.text == "model";
+  }
+  if (model)
+    base::fail(base::ExitCode::deck,
+               "{}: error: this is a deck of a training, not a machine file; 'shard8 deck --machine' prints one to be "
+               "filled in",
+               name);
+}
+
 }  // namespace
 
 Machine read_text(std::string_view text, const std::string& name) {
@@ -279,6 +293,7 @@ Machine read_text(std::string_view text, const std::string& name) {
   deck::Diagnostics errors;
   const int source = errors.add_source({name, deck::split_lines(text)});
   const deck::RawDeck raw = deck::read_yaml(errors, source, std::string(text));
+  refuse_a_deck(raw, name);
   Reader reader(errors, raw);
   if (!reader.version()) errors.throw_if_any();
   reader.read();

@@ -52,15 +52,16 @@ class Times {
 
   static constexpr double kMostFactor = 4;
 
-  /// Between entries of the same formats: the rate in FLOP/s is the mean of the logarithms of the rates of the nearest
-  /// entries, weighted by their distance in the logarithms of M, N and K (Shepard, ACM National Conference, 1968).
-  /// Never faster than memory lets its operands pass.
+  /// Between entries of the same formats: the time in units of an ideal one, FLOPs at the peak plus bytes at the
+  /// bandwidth of memory, is the mean of those of the six nearest entries, weighted by their distance in the logarithms
+  /// of M, N and K, and in memory's share. Entries of another kind, dtype of the result or accumulation count as
+  /// farther.
   Estimate product(const operation::Product& product) const;
   /// As product(), by FLOPs of the causal half, over the logarithms of batch·heads and of the sequence length, between
   /// entries of the same width of a head.
   Estimate attention(const operation::Attention& attention) const;
   /// Linear in the bytes between two entries of the kernel's name. Without its own entries those of the name "any"
-  /// count, and without these device.bandwidth.
+  /// count, and without these device.bandwidth. Beyond its own largest entry a kernel grows as "any" does.
   Estimate kernel(std::string_view name, std::uint64_t bytes) const;
   /// `bytes` of the whole. Inside a node: linear in the bytes between entries of the same operation, for another number
   /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by Hierarchy's rule.

@@ -199,7 +199,8 @@ KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::strin
 
 KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_view run, std::int64_t begin,
                            const std::function<void(const RecordedStep&)>& each,
-                           const std::function<void(std::string_view line)>& keep) {
+                           const std::function<void(std::string_view line)>& keep,
+                           const std::function<void(const RecordedStep&)>& lost) {
   KeptMetrics kept;
   std::int64_t next = begin;  // the step whose line should come
   const auto skip_to = [&](std::int64_t step) {
@@ -220,6 +221,7 @@ KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_vie
         const auto number = step->get<std::int64_t>();
         if (number >= first) {
           ++kept.cut_back;
+          if (lost) lost(recorded(read, number));
           return;
         }
         skip_to(number);

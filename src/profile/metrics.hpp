@@ -93,10 +93,12 @@ struct KeptMetrics {
 /// Drops from the text of a metrics.jsonl the lines of step `first` and later ones, lines whose `run` is another one,
 /// and lines that are no JSON object with a step. A line without the key `run` stays: early versions wrote none. The
 /// training began with step `begin`. `each` is called for the step of every line that stays, and `keep` with the line
-/// and its end. One line is in memory at a time. The caller looks whether `in` could be read to its end.
+/// and its end; `lost` for the step of every line that is cut back. One line is in memory at a time. The caller looks
+/// whether `in` could be read to its end.
 KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_view run, std::int64_t begin,
                            const std::function<void(const RecordedStep&)>& each,
-                           const std::function<void(std::string_view line)>& keep = {});
+                           const std::function<void(std::string_view line)>& keep = {},
+                           const std::function<void(const RecordedStep&)>& lost = {});
 /// As metrics_before() of a stream, for a text in memory.
 KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin = 0,
                            const std::function<void(const RecordedStep&)>& each = {});

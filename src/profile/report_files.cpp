@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/utc.hpp"
 #include "profile/output_file.hpp"
 
 namespace shard8::profile {
@@ -211,6 +212,12 @@ Json compare_off_of(const CompareOff& compared) {
   return object;
 }
 
+Json json_of(const LegTimes& t) {
+  return {{"began", base::utc_text(t.began)}, {"ended", base::utc_text(t.ended)},
+          {"start_up_s", t.start_up_s},       {"steps_s", t.steps_s},
+          {"held_up_s", t.held_up_s},         {"after_last_s", t.after_last_s}};
+}
+
 Json training_of(const SummaryInput::Training& t) {
   Json object{{"id", t.id}, {"parent", t.parent.empty() ? Json(nullptr) : Json(t.parent)}};
   object["parent_step"] = t.parent.empty() ? Json(nullptr) : Json(t.parent_step);
@@ -359,6 +366,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["inputs"] = inputs_of(input.inputs);
   summary["end"] = end_of(input.end);
   summary["totals"] = totals_of(input.totals);
+  if (input.leg_times) summary["leg_times"] = json_of(*input.leg_times);
   if (!input.overlap.rows.empty()) summary["overlap_choice"] = overlap_choice_of(input.overlap);
   Json steps;
   steps["first"] = report.first_step;

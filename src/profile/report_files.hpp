@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "profile/figures.hpp"
+#include "profile/history/leg_times.hpp"
 #include "profile/report.hpp"
 
 namespace shard8::profile {
@@ -92,6 +93,7 @@ struct SummaryInput {
   std::vector<Input> inputs{};
   Totals totals{};
   End end{};
+  std::optional<LegTimes> leg_times{};  ///< none: nothing was run
   OverlapChoice overlap{};
   double final_loss = 0;
   std::optional<double> unigram_entropy{};  ///< of the data, in nats, if it was computed

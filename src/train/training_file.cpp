@@ -35,6 +35,12 @@ Json json_of(const Leg& leg) {
           {"trained_again", leg.trained_again},
           {"date", leg.date},
           {"restart", leg.restart},
+          {"process_began", leg.process_began},
+          {"start_up_s", json_of(leg.start_up_s)},
+          {"ended", leg.ended},
+          {"last_seen", leg.last_seen},
+          {"lost", leg.lost},
+          {"lost_s", json_of(leg.lost_s)},
           {"next_step", json_of(leg.next_step)},
           {"checkpoint", json_of(leg.checkpoint)},
           {"seconds", json_of(leg.seconds)},
@@ -58,6 +64,12 @@ Leg leg_of(const Json& json) {
   leg.trained_again = json.at("trained_again").get<std::int64_t>();
   leg.date = json.at("date").get<std::string>();
   leg.restart = json.at("restart").get<std::string>();
+  leg.process_began = json.value("process_began", "");
+  read(json.value("start_up_s", Json(nullptr)), leg.start_up_s);
+  leg.ended = json.value("ended", "");
+  leg.last_seen = json.value("last_seen", "");
+  leg.lost = json.value("lost", std::int64_t{0});
+  read(json.value("lost_s", Json(nullptr)), leg.lost_s);
   read(json.at("next_step"), leg.next_step);
   read(json.at("checkpoint"), leg.checkpoint);
   read(json.at("seconds"), leg.seconds);

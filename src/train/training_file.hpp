@@ -26,8 +26,15 @@ struct Identity {
 struct Leg {
   std::int64_t first_step = 0;
   std::int64_t trained_again = 0;  ///< steps from first_step on that an earlier leg had trained, too
-  std::string date{};              ///< UTC, when it began
+  std::string date{};              ///< UTC, when it began to train
   std::string restart{};           ///< the leg's checkpoint.restart, as the deck's reading found it
+  // Files of versions before 0.3 have none of the next five.
+  std::string process_began{};         ///< base::utc_text(); empty: not known
+  std::optional<double> start_up_s{};  ///< from the process's begin until the files of the leg were there
+  std::string ended{};                 ///< base::utc_text() of the leg's report; empty: it was killed, or still runs
+  std::string last_seen{};             ///< of a leg that was killed: when metrics.jsonl was written last
+  std::int64_t lost = 0;               ///< its steps that later legs found in metrics.jsonl and trained again
+  std::optional<double> lost_s{};      ///< seconds of these steps; none: no later leg began
   // Known once the leg has ended; a leg that was killed has none of them.
   std::optional<std::int64_t> next_step{};   ///< number of the first step that it did not train
   std::optional<std::int64_t> checkpoint{};  ///< step of the last checkpoint that it wrote

@@ -115,9 +115,10 @@ double sum_of(const machine::Machine& m, const operation::Operations& step) {
 }
 
 TEST(Calibrate, EntriesAreTheStep) {
-  // Other programs may take the cores for a while: the closest of three is judged.
+  // Other programs take the cores for whole slices: the sum is between the fastest step and the one in the middle, and
+  // the closest of some attempts is judged.
   double closest = 1e9;
-  for (int attempt = 0; attempt < 3; ++attempt) {
+  for (int attempt = 0; attempt < 6; ++attempt) {
     const Timed t = timed(config_of(world_size()));
     EXPECT_EQ(t.times.ranks.size(), t.rank == 0 ? static_cast<std::size_t>(world_size()) : 0u);
     double wrong = 0;
@@ -129,10 +130,11 @@ TEST(Calibrate, EntriesAreTheStep) {
       }
       const machine::Machine m = machine_of({t.times}, {});
       const double sum = sum_of(m, t.step);
-      const double measured = profile::percentile(t.times.ranks[0].computed_s, 50);
-      EXPECT_GT(measured, 0);
-      EXPECT_LT(measured, profile::percentile(t.times.ranks[0].total_s, 50));
-      wrong = std::abs(sum / measured - 1);
+      const auto& steps = t.times.ranks[0].computed_s;
+      const double least = profile::percentile(steps, 0), middle = profile::percentile(steps, 50);
+      EXPECT_GT(least, 0);
+      EXPECT_LT(middle, profile::percentile(t.times.ranks[0].total_s, 50));
+      wrong = std::max({least / sum - 1, sum / middle - 1, 0.0});
     }
     MPI_Bcast(&wrong, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     closest = std::min(closest, wrong);
@@ -172,7 +174,7 @@ TEST(Calibrate, FileReadsBack) {
     EXPECT_GT(row.seconds, 0);
     ++kinds[row.op];
   }
-  if (!alone) EXPECT_GE(kinds.size(), 4u);
+  EXPECT_GE(kinds.size(), alone ? 0u : 4u);
 }
 
 TEST(Calibrate, StopsInTime) {

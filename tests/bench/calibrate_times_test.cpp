@@ -216,6 +216,20 @@ TEST(CalibrateTimes, FindsSlowdowns) {
   EXPECT_FALSE(m.issue_product.given());
 }
 
+TEST(CalibrateTimes, SlowdownsLeaveOutOutliers) {
+  std::vector<SharedCall> calls;
+  for (int i = 0; i < 20; ++i) {
+    const double share = 0.1 + 0.04 * i;
+    calls.push_back({50e-6, 50e-6 * (1 + 0.4 * share) * (i % 2 == 0 ? 1.01 : 0.99), share});
+  }
+  calls.push_back({50e-6, 4000e-6, 0.5});  // lost its core
+  const auto slowdown = fit_slowdown(calls);
+  ASSERT_TRUE(slowdown);
+  EXPECT_NEAR(slowdown->factor, 1.4, 0.02);
+  EXPECT_FALSE(fit_slowdown({}));
+  EXPECT_FALSE(fit_slowdown({{1, 100, 1}}));
+}
+
 TEST(CalibrateTimes, HeldCallsCountOnlyWithoutOthers) {
   machine::Machine m;
   const int source = m.add_source(machine::Source::Kind::measured, "here", "test");

@@ -23,7 +23,9 @@ using Json = nlohmann::ordered_json;
 /// A copy of recorded_run/a, which a test may change.
 class Copy {
  public:
-  Copy() : path_(fs::path(testing::TempDir()) / ("shard8_compare_" + std::to_string(::getpid()))) {
+  Copy()
+      : path_(fs::path(testing::TempDir()) /
+              ("shard8_compare_" + std::to_string(::getpid()) + "_" + std::to_string(copies_++))) {
     fs::remove_all(path_);
     fs::create_directories(path_);
     fs::copy(recorded("a"), path_);
@@ -58,6 +60,7 @@ class Copy {
   }
 
  private:
+  inline static int copies_ = 0;
   fs::path path_;
 };
 
@@ -278,6 +281,102 @@ TEST(Compared, as_json) {
   EXPECT_EQ(one["slower"], Json::array());
 }
 
+/// Makes a copy the summary of a projection, whose step is `times` the recorded one, with a band of 10 % around it.
+void project(const Copy& copy, double times, const char* machine = "h100-sxm") {
+  copy.slow("step", "", times);
+  copy.change([&](Json& summary) {
+    const double step = summary["phases"].back()["mean_s"].get<double>();
+    summary["figures"]["tokens_per_s"] = summary["figures"]["tokens_per_s"].get<double>() / times;
+    summary["hosts"] = {machine};
+    summary["run"]["threads_per_rank"] = 99;
+    summary["projected"] = {{"machine", machine}, {"step_s", {{"low", step / 1.1}, {"high", step * 1.1}}}};
+  });
+}
+
+TEST(Projected, a_measured_mean_in_the_band_is_within) {
+  const Copy copy;
+  project(copy, 1.08);
+  const auto measured = read_run(Copy::recorded("a")), projected = read_run(copy.path());
+  EXPECT_TRUE(projected.loss.empty());  // metrics.jsonl beside it is of a run
+  for (const bool first : {true, false}) {
+    const auto c = first ? compare_runs(projected, measured, {}) : compare_runs(measured, projected, {});
+    EXPECT_EQ(c.exceeded, Texts{});
+    EXPECT_EQ(c.differences.size(), 0u);
+    EXPECT_FALSE(c.loss);
+    EXPECT_TRUE(c.times_judged);
+    for (const auto& [kind, name] : {std::pair{"step", "mean"}, {"rate", "of a rank"}}) {
+      EXPECT_TRUE(figure(c, kind, name).in_band) << kind;
+      EXPECT_EQ(figure(c, kind, name).a_band.has_value(), first);
+      EXPECT_EQ(figure(c, kind, name).b_band.has_value(), !first);
+      EXPECT_FALSE(figure(c, kind, name).margin);
+    }
+    const std::string text = to_text(c, {});
+    EXPECT_NE(text.find(copy.path().string() + ", projected on h100-sxm\n"), std::string::npos) << text;
+    EXPECT_NE(text.find(first ? "     A projected                B " : "                A      B projected "),
+              std::string::npos)
+        << text;
+    EXPECT_NE(
+        text.find(first ? "within  (projected: A 204.743 to 247.739)" : "within  (projected: B 204.743 to 247.739)"),
+        std::string::npos)
+        << text;
+    EXPECT_NE(text.find(": projected on h100-sxm: nothing ran, so losses and verification are not compared, and phases "
+                        "are not judged\n"),
+              std::string::npos);
+    const Json json = Json::parse(to_json({&c, 1}, {}))["comparisons"][0];
+    EXPECT_EQ(json[first ? "a_projected_on" : "b_projected_on"], "h100-sxm");
+    EXPECT_FALSE(json.contains(first ? "b_projected_on" : "a_projected_on"));
+    EXPECT_NEAR(json["figures"]["step"][0][first ? "a_band" : "b_band"][1].get<double>(), 0.2477386, 1e-6);
+  }
+}
+
+TEST(Projected, a_measured_mean_beyond_the_band_is_judged) {
+  const Copy copy;
+  project(copy, 0.8);  // up to 0.88 of what was measured
+  const auto measured = read_run(Copy::recorded("a")), projected = read_run(copy.path());
+  EXPECT_EQ(compare_runs(projected, measured, {}).exceeded, (Texts{"step mean: +25.0 %", "rate of a rank: -20.0 %"}));
+  const auto back = compare_runs(measured, projected, {});
+  EXPECT_EQ(back.exceeded, Texts{});
+  EXPECT_EQ(figure(back, "step", "mean").verdict, ComparedFigure::Verdict::better);
+  const auto within = compare_runs(projected, measured, {.percent = 26});
+  EXPECT_EQ(within.exceeded, Texts{});
+  EXPECT_EQ(within.slower.size(), 2u);
+}
+
+TEST(Projected, phases_are_shown_and_not_judged) {
+  const Copy copy;
+  project(copy, 1);
+  copy.slow("forward", "", 3);
+  const auto c = copy.compared();
+  EXPECT_EQ(c.exceeded, Texts{});
+  EXPECT_EQ(figure(c, "phases", "forward").verdict, ComparedFigure::Verdict::within);
+}
+
+TEST(Projected, two_projections_by_their_bands) {
+  const Copy one, other;
+  EXPECT_NE(one.path(), other.path());
+  project(one, 1);
+  project(other, 1.15, "h200-sxm");  // 1.15 / 1.1 is below 1.1
+  auto c = compare_runs(read_run(one.path()), read_run(other.path()), {});
+  EXPECT_EQ(c.exceeded, Texts{});
+  EXPECT_TRUE(figure(c, "step", "mean").in_band);
+  EXPECT_EQ(c.notes.size(), 2u);
+  EXPECT_EQ(c.b_projected, "h200-sxm");
+  project(other, 1.2);
+  c = compare_runs(read_run(one.path()), read_run(other.path()), {});
+  EXPECT_EQ(c.exceeded, (Texts{"step mean: +38.0 %", "rate of a rank: -27.5 %"}));
+}
+
+TEST(Projected, no_time_of_a_busy_machine_is_judged) {
+  const Copy copy;
+  project(copy, 0.5);
+  auto measured = read_run(Copy::recorded("a"));
+  measured.busy = "busy";
+  const auto c = compare_runs(read_run(copy.path()), measured, {});
+  EXPECT_EQ(c.exceeded, Texts{});
+  EXPECT_FALSE(c.times_judged);
+  EXPECT_FALSE(figure(c, "step", "mean").in_band);
+}
+
 void expect_refused(const fs::path& path, const std::string& message) {
   try {
     read_run(path);
@@ -301,6 +400,15 @@ TEST(Refused, missing_files) {
   expect_refused(path, path +
                            ": error: has no summary.json; give an output folder of a run, or its summary file if "
                            "output.summary renames it");
+}
+
+TEST(Refused, a_projection_without_a_band) {
+  const Copy copy;
+  project(copy, 1);
+  copy.change([](Json& summary) { summary["projected"]["step_s"]["low"] = 1; });
+  EXPECT_THROW(read_run(copy.path()), base::Error);
+  copy.change([](Json& summary) { summary["projected"].erase("step_s"); });
+  EXPECT_THROW(read_run(copy.path()), base::Error);
 }
 
 TEST(Refused, half_written_files) {

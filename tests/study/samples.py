@@ -48,6 +48,24 @@ def run(folder, ranks=4, every=False):
           "".join(json.dumps({"step": s, "loss": 5.0 - s * 0.05}) + "\n" for s in range(STEPS)))
 
 
+def projection(path, ranks=4, times=1.0, machine="h100-sxm", tensor=1):
+    """What `shard8 project --json` writes: a step of `times` 107 ms, with a band of 10 %, in a folder without a run's files."""
+    folder = path + ".folder"
+    run(folder, ranks)
+    with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
+        summary = json.load(file)
+    step = 0.107 * times
+    for row in summary["phases"]:
+        row.update({key: row[key] * times for key in ("min_s", "mean_s", "max_s")})
+    summary["deck"]["mesh"]["tensor"] = tensor
+    summary["projected"] = {
+        "machine": machine, "file": f"{machine}.yaml", "stack": None, "sources": [{"name": "here", "kind": "measured", "text": "<x>"}],
+        "step_s": {"low": step / 1.1, "nominal": step, "high": step * 1.1, "narrowed": False}, "goodput": {"best": 0.93},
+        "sensitivities": [{"property": "network.bandwidth", "halved_s": step * 1.25, "doubled_s": step * 0.9},
+                          {"property": "device.power", "halved_s": step * 1.5, "doubled_s": step}]}
+    write(path, json.dumps(summary))
+
+
 def change(folder, changes):
     """Changes keys of the summary of a made-up run: {("steps", "measured"): 0}."""
     path = os.path.join(folder, "summary.json")

@@ -9,6 +9,7 @@ from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, counted, say
 from study.figures import figures_of_run, figures_of_study, roofline
 from study.measured import Measured, read_measured
 from study.page import page, picture
+from study.projected import Projected, facts_of_projections, figures_of_projections
 from study.quote import shell
 from study.summary_file import NUMBER, TEXT, Optional, read_json
 from study.svg import number
@@ -29,6 +30,7 @@ def arguments(words):
     parser.add_argument("--svg")
     parser.add_argument("--png")
     parser.add_argument("--gemms")
+    parser.add_argument("--projected", action="append", default=[])
     parser.add_argument("--peak", type=float)
     parser.add_argument("--bandwidth", type=float)
     parser.error = lambda message: (_ for _ in ()).throw(
@@ -62,7 +64,26 @@ def changed_keys(record):
     return [("Changed keys", "; ".join(changed))] if changed else []
 
 
-def page_of_run(run, figures):
+def beside(projections):
+    """What the line below a title says of projections."""
+    return f"; beside it {counted(len(projections), 'projected step')}" if projections else ""
+
+
+def page_of_projection(projection, others, figures):
+    p, f = projection, projection.summary.get("figures") or {}
+    model, goodput = p.summary["deck"].get("model", {}), (p.projected.get("goodput") or {}).get("best")
+    cards = [(number(f["tokens_per_s"]) if f.get("tokens_per_s") is not None else "-", "tokens/s, projected"),
+             (f"{number(1e3 * p.nominal)} ms", f"step, projected ({p.band_text()})"),
+             (f"{100 * f['exposed_communication']:.1f} %" if f.get("exposed_communication") is not None else "-",
+              "exposed communication, projected"),
+             (f"{100 * goodput:.1f} %" if goodput is not None else "-", "goodput, projected")]
+    subtitle = (f"{p.label}, nothing was measured: {model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, "
+                f"{counted(p.ranks, 'rank')}")
+    facts = [(name, value) for name, value in facts_of(p.summary) if name in ("Date", "Command", "Program")]
+    return page(f"Projected on {p.machine}", subtitle, cards, figures, [*facts, *facts_of_projections([p, *others])])
+
+
+def page_of_run(run, projections, figures):
     s = summary = run.summary
     model, f, measured = summary["deck"].get("model", {}), summary.get("figures") or {}, s["steps"].get("measured") or 0
 
@@ -72,11 +93,12 @@ def page_of_run(run, figures):
              card(f.get("exposed_communication"), "exposed communication", 100, " %"),
              card(s["loss"].get("final"), "final loss")]
     subtitle = (f"{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
-                f"{counted(measured, 'measured step') if measured else NOT_MEASURED}")
-    return page(f"Run {run.label}", subtitle, cards, figures, [*facts_of(summary), *changed_keys(run.record)])
+                f"{counted(measured, 'measured step') if measured else NOT_MEASURED}{beside(projections)}")
+    return page(f"Run {run.label}", subtitle, cards, figures,
+                [*facts_of(summary), *changed_keys(run.record), *facts_of_projections(projections)])
 
 
-def page_of_study(measured, figures):
+def page_of_study(measured, projections, figures):
     study, points = measured.study, measured.study["points"]
     best, runs = max(points, key=lambda p: p["tokens_per_s"]), measured.runs
     cards = [(str(len(points)), "points"), (str(len(measured.runs)), "runs"),
@@ -89,22 +111,33 @@ def page_of_study(measured, figures):
     swept = {f"{key} = " for key in study["swept"]}
     changed = [(name, "; ".join(text for text in value.split("; ") if not any(map(text.startswith, swept))))
                for name, value in changed_keys(runs[0].record)]
-    return page(f"Study {study['study']}", "swept: " + ", ".join(study["swept"]), cards, figures,
+    return page(f"Study {study['study']}", "swept: " + ", ".join(study["swept"]) + beside(projections), cards, figures,
                 [("Folder", measured.folder), ("Date", " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "-"),
-                 *facts, *changed])
+                 *facts, *changed, *facts_of_projections(projections)])
 
 
 def work(given):
-    measured = read_measured(given.folder)
+    projections = [Projected(path) for path in given.projected]
+    folder = given.folder if os.path.isdir(given.folder) else os.path.dirname(given.folder)
+    measured = Projected(given.folder) if os.path.isfile(given.folder) else read_measured(given.folder)
+    if isinstance(measured, Measured) and measured.summary.get("projected") is not None:  # its folder is given, or it itself
+        measured = Projected(measured.path)
     one = isinstance(measured, Measured)
-    figures = figures_of_run(measured) if one else figures_of_study(measured)
-    found = [path for name in GEMMS if os.path.isfile(path := os.path.join(given.folder, name))]
+    if isinstance(measured, Projected):
+        figures = figures_of_projections([measured, *projections])
+    else:
+        figures = figures_of_projections(projections, measured) if projections else []
+        figures += figures_of_run(measured) if one else figures_of_study(measured)
+    found = [path for name in GEMMS if os.path.isfile(path := os.path.join(folder, name))] if not isinstance(measured, Projected) else []
     if gemms := given.gemms or next(iter(found), None):
         bench = read_json(gemms, BENCH)
         if bench.get("rows") is not None or given.gemms:  # a run with overlap: auto keeps its choice under the same name
             figures.append(roofline(bench, given.peak, given.bandwidth))
-    text = page_of_run(measured, figures) if one else page_of_study(measured, figures)
-    out = given.out or os.path.join(given.folder, "report.html")
+    if isinstance(measured, Projected):
+        text = page_of_projection(measured, projections, figures)
+    else:
+        text = page_of_run(measured, projections, figures) if one else page_of_study(measured, projections, figures)
+    out = given.out or os.path.join(folder, "report.html")
     try:
         write_whole(out, text)
         say(f"{out}: {counted(len(figures), 'picture')}")

@@ -30,6 +30,11 @@ LOGICAL_OR_TEXT = "a text, a number or true or false"
 PHASE = {"phase": TEXT, "part": TEXT, "mean_s": NUMBER, "min_s": Optional(NUMBER), "max_s": Optional(NUMBER)}
 COLLECTIVE = {"operation": TEXT, "group": TEXT, "total_s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
 IN_FLIGHT = {"operation": TEXT, "group": TEXT, "s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
+PROJECTED = {
+    "machine": TEXT, "stack": Optional(TEXT), "step_s": {"low": NUMBER, "nominal": NUMBER, "high": NUMBER},
+    "sources": Optional([{"name": TEXT, "kind": TEXT, "text": TEXT}]), "goodput": Optional({"best": Optional(NUMBER)}),
+    "sensitivities": Optional([{"property": TEXT, "halved_s": NUMBER, "doubled_s": NUMBER}]),
+}
 SUMMARY = {
     "version": MapOf(Optional(LOGICAL_OR_TEXT)), "ranks": COUNT,
     "deck": MapOf(MapOf(ANY)),
@@ -40,6 +45,7 @@ SUMMARY = {
     "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER)}),
     "loss": {"final": Optional(NUMBER)}, "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
+    "projected": Optional(PROJECTED),  # nothing was run: the object of `shard8 project --json`
 }
 OUTPUT = {key: Optional(TEXT) for key in ("timing", "timing_ranks", "metrics")}
 POINT = {"tokens_per_s": NUMBER, "ranks": COUNT, "runs": Optional(COUNT), "min": NUMBER, "max": NUMBER,

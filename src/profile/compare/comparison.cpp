@@ -56,8 +56,9 @@ std::vector<Difference> differences(const RecordedRun& a, const RecordedRun& b) 
   // Two runs have their own folders, and jobs their own numbers.
   differ(out, "deck", a.deck, b.deck,
          [](const std::string& name) { return name != "output.dir" && name != "checkpoint.dir"; });
-  differ(out, "version", a.version, b.version, all);
-  differ(out, "run", a.run, b.run, all);
+  if (a.projected.has_value() == b.projected.has_value()) differ(out, "version", a.version, b.version, all);
+  if (!a.projected && !b.projected) differ(out, "run", a.run, b.run, all);
+  if (a.projected || b.projected) return out;  // it ran nowhere
   if (a.hosts != b.hosts) out.push_back({"hosts", "", a.hosts, b.hosts});
   differ(out, "environment", a.environment, b.environment,
          [](const std::string& name) { return !name.starts_with("SLURM_"); });
@@ -90,7 +91,15 @@ class Figures {
       kind.figures.push_back({name, a, b});
       return true;
     };
-    if (time("mean", a_.mean_s, b_.mean_s)) judge_means(kind.figures.back(), a_.known, b_.known, 1 - kChanceOfStep);
+    if (time("mean", a_.mean_s, b_.mean_s)) {
+      ComparedFigure& mean = kind.figures.back();
+      mean.a_band = band_of(a_, 1);
+      mean.b_band = band_of(b_, 1);
+      if (!is_projected())
+        judge_means(mean, a_.known, b_.known, 1 - kChanceOfStep);
+      else if (steps_alike_)
+        judge_bands(mean, a_.mean_s, b_.mean_s, mean.a_band, mean.b_band);
+    }
     time("p50", a_.p50_s, b_.p50_s);
     return kind;
   }
@@ -103,7 +112,15 @@ class Figures {
     const double a = a_.tokens_per_s / static_cast<double>(by_rank ? a_.ranks : 1);
     const double b = b_.tokens_per_s / static_cast<double>(by_rank ? b_.ranks : 1);
     ComparedFigure& figure = kind.figures.emplace_back(ComparedFigure{by_rank ? "of a rank" : "of all ranks", a, b});
-    if (!a_.known || !b_.known || a_.mean_s <= 0 || b_.mean_s <= 0) return kind;
+    if (a_.mean_s <= 0 || b_.mean_s <= 0) return kind;
+    if (is_projected()) {
+      const std::optional<Band> of_a = band_of(a_, 1 / (a * a_.mean_s)), of_b = band_of(b_, 1 / (b * b_.mean_s));
+      if (of_a) figure.a_band = {1 / of_a->high, 1 / of_a->low};
+      if (of_b) figure.b_band = {1 / of_b->high, 1 / of_b->low};
+      judge_bands(figure, 1 / a, 1 / b, of_a, of_b);  // times of a token
+      return kind;
+    }
+    if (!a_.known || !b_.known) return kind;
     const StepMean of_a = a_.known->of(1 / a), of_b = b_.known->of(1 / b);
     const MeanDifference difference = difference_of(of_a, of_b);
     figure.confidence = difference.confidence();
@@ -179,6 +196,24 @@ class Figures {
   }
 
  private:
+  bool is_projected() const { return a_.projected || b_.projected; }
+
+  /// The band of a projected step, multiplied by `factor`; nothing if the step was measured.
+  static std::optional<Band> band_of(const RecordedRun& run, double factor) {
+    if (!run.projected) return std::nullopt;
+    return Band{factor * run.projected->low_s, factor * run.projected->high_s};
+  }
+
+  /// Judges two times, of which at least one was projected: within if their bands meet, where a measured time is a band
+  /// of one value. A measured time has to be known.
+  void judge_bands(ComparedFigure& figure, double a, double b, const std::optional<Band>& of_a,
+                   const std::optional<Band>& of_b) const {
+    if (!quiet_ || (!of_a && !a_.known) || (!of_b && !b_.known)) return;
+    const Band x = of_a.value_or(Band{a, a}), y = of_b.value_or(Band{b, b});
+    figure.in_band = std::max(x.low, y.low) <= std::min(x.high, y.high);
+    if (!figure.in_band) figure.verdict = judge(a, b, percent_, 0);
+  }
+
   /// Judges two means, where a difference up to `least` does not count.
   void judge_means(ComparedFigure& figure, const std::optional<StepMean>& a, const std::optional<StepMean>& b,
                    double confidence, double least = 0) const {
@@ -237,6 +272,12 @@ LossDifference compare_losses(const RecordedRun& a, const RecordedRun& b) {
 
 void note_what_is_missing(Comparison& result, const RecordedRun& a, const RecordedRun& b, bool steps_alike) {
   for (const RecordedRun* run : {&a, &b}) {
+    if (run->projected) {
+      result.notes.push_back(fmt::format(
+          "{}: projected on {}: nothing ran, so losses and verification are not compared, and phases are not judged",
+          run->name, run->projected->machine));
+      continue;
+    }
     if (!run->has_summary) result.notes.push_back(fmt::format("{}: losses and step times only", run->name));
     if (run->loss.empty()) result.notes.push_back(fmt::format("{}: no metrics.jsonl, so no losses", run->name));
     if (!run->busy.empty())
@@ -270,7 +311,10 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
   const bool both = a.has_summary && b.has_summary;
   const bool same_tokens = a.tokens_per_step == 0 || b.tokens_per_step == 0 || a.tokens_per_step == b.tokens_per_step;
   const bool steps_alike = same_tokens && (!both || a.ranks == b.ranks);
-  result.times_judged = a.busy.empty() && b.busy.empty() && a.known && b.known;
+  const auto is_known = [](const RecordedRun& run) { return run.known || run.projected; };
+  result.times_judged = a.busy.empty() && b.busy.empty() && is_known(a) && is_known(b);
+  if (a.projected) result.a_projected = a.projected->machine;
+  if (b.projected) result.b_projected = b.projected->machine;
   if (both) result.differences = differences(a, b);
   const Figures figures(a, b, limits.percent, steps_alike);
   const auto add = [&](ComparedKind kind) {

@@ -73,8 +73,15 @@ struct RecordedRun {
     double elements = 0, saturated = 0, flushed = 0, scale_change = 0;
   };
 
+  /// Of a summary that `shard8 project` wrote: nothing was run. mean_s and all else are of the nominal case.
+  struct Projected {
+    std::string machine;           ///< its name
+    double low_s = 0, high_s = 0;  ///< the step, 0 < low_s <= mean_s <= high_s
+  };
+
   std::string name;  ///< the path that was given
   bool has_summary = false;
+  std::optional<Projected> projected{};  ///< nothing: the run was measured
   Texts version{}, deck{}, run{}, environment{};
   std::string date{};  ///< empty if the file has none
   std::string hosts{};
@@ -94,7 +101,8 @@ struct RecordedRun {
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside
 /// summary.json, by the names in its deck; one that is missing is left out. A metrics.jsonl alone gives losses and step
-/// times. Error(deck) with the remedy if there is no such file, it is half-written, or it has another schema version.
+/// times. Beside the summary of a projection no files are read: they are of something else. Error(deck) with the remedy
+/// if there is no such file, it is half-written, or it has another schema version.
 RecordedRun read_run(const std::filesystem::path& path);
 
 /// The probability with which no judged time of two runs of one distribution is called different. Chosen: of 20 pairs
@@ -108,13 +116,20 @@ struct CompareLimits {
   double loss_limit() const { return loss.value_or(percent / 100); }
 };
 
+/// From the lowest to the highest that a projection says, in the figure's unit.
+struct Band {
+  double low = 0, high = 0;
+};
+
 /// One figure of two runs. Times are in seconds, sizes in bytes.
 struct ComparedFigure {
   std::string name;
   std::optional<double> a{}, b{};  ///< nothing: this run has no such figure
   /// Of judged times and rates: b − a is known to ± this, in the figure's unit. A larger difference is not chance.
   std::optional<double> margin{};
-  std::optional<double> confidence{};  ///< with which a and b differ, from 0 to 1
+  std::optional<double> confidence{};      ///< with which a and b differ, from 0 to 1
+  std::optional<Band> a_band{}, b_band{};  ///< of a projected figure; nothing: it was measured, or has no band
+  bool in_band = false;                    ///< judged by bands: they meet
   /// faster, slower: the difference is larger than the margin, but within the limit. better, worse: beyond the limit.
   enum class Verdict : std::uint8_t { within, faster, slower, better, worse } verdict = Verdict::within;
 
@@ -148,7 +163,8 @@ struct LossDifference {
 };
 
 struct Comparison {
-  std::string a, b;  ///< paths
+  std::string a, b;                          ///< paths
+  std::string a_projected{}, b_projected{};  ///< the machine on which a or b was projected; empty: it was measured
   std::vector<Difference> differences{};
   std::vector<ComparedKind> kinds{};
   std::optional<LossDifference> loss{};
@@ -165,6 +181,10 @@ struct Comparison {
 /// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
 /// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
 /// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy.
+///
+/// Of a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
+/// it `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what
+/// says where and how a run ran is not compared.
 Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits);
 
 /// The tables that `shard8 compare` prints, and the same as JSON. Runs are compared with the first one.

@@ -43,14 +43,34 @@ std::string_view name_of(Verdict verdict) {
   return "";
 }
 
-std::string table(const ComparedKind& kind) {
+/// "8.7 to 10.2, projected" of a figure.
+std::string band_text(const ComparedFigure& f, double scale) {
+  const auto range = [&](const Band& band) {
+    return fmt::format("{} to {}", value_text(band.low, scale), value_text(band.high, scale));
+  };
+  if (f.a_band && f.b_band) return fmt::format("projected: A {}, B {}", range(*f.a_band), range(*f.b_band));
+  if (f.a_band || f.b_band)
+    return fmt::format("projected: {} {}", f.a_band ? "A" : "B", range(f.a_band ? *f.a_band : *f.b_band));
+  return {};
+}
+
+/// What the columns of a comparison are called.
+struct Heads {
+  std::string a = "A", b = "B";
+};
+
+Heads heads_of(const Comparison& c) {
+  return {c.a_projected.empty() ? "A" : "A projected", c.b_projected.empty() ? "B" : "B projected"};
+}
+
+std::string table(const ComparedKind& kind, const Heads& heads) {
   const std::string title = kind.name + (kind.unit.empty() ? "" : ", " + kind.unit);
-  const bool equal =
-      std::all_of(kind.figures.begin(), kind.figures.end(), [](const ComparedFigure& f) { return f.a == f.b; });
+  const bool equal = std::all_of(kind.figures.begin(), kind.figures.end(),
+                                 [](const ComparedFigure& f) { return f.a == f.b && !f.a_band && !f.b_band; });
   if (equal) return fmt::format("{}: equal\n", title);
   const bool judged = std::any_of(kind.figures.begin(), kind.figures.end(),
                                   [](const ComparedFigure& f) { return f.margin.has_value(); });
-  std::string text = fmt::format("{:<36} {:>16} {:>16} {:>10}", title, "A", "B", "change");
+  std::string text = fmt::format("{:<36} {:>16} {:>16} {:>10}", title, heads.a, heads.b, "change");
   text += judged ? fmt::format(" {:>10} {:>10}\n", "known to", "confidence") : "\n";
   for (const ComparedFigure& figure : kind.figures) {
     const auto change = figure.change();
@@ -58,7 +78,9 @@ std::string table(const ComparedKind& kind) {
         fmt::format("  {:<34} {:>16} {:>16} {:>10} {:>10} {:>10}  {}", figure.name, value_text(figure.a, kind.scale),
                     value_text(figure.b, kind.scale), change ? change_text(*change) : "",
                     figure.margin && figure.a && *figure.a > 0 ? margin_text(*figure.margin / *figure.a) : "",
-                    figure.confidence && change ? confidence_text(*figure.confidence) : "", name_of(figure.verdict));
+                    figure.confidence && change ? confidence_text(*figure.confidence) : "",
+                    figure.in_band ? "within" : name_of(figure.verdict));
+    if (const std::string band = band_text(figure, kind.scale); !band.empty()) line += fmt::format("  ({})", band);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
@@ -78,7 +100,7 @@ Json number(std::optional<double> value) { return value ? Json(*value) : Json(nu
 
 Json json_of(const ComparedKind& kind) {
   Json rows = Json::array();
-  for (const ComparedFigure& f : kind.figures)
+  for (const ComparedFigure& f : kind.figures) {
     rows.push_back({{"name", f.name},
                     {"a", number(f.a)},
                     {"b", number(f.b)},
@@ -86,6 +108,9 @@ Json json_of(const ComparedKind& kind) {
                     {"margin", number(f.margin)},
                     {"confidence", number(f.confidence)},
                     {"verdict", f.verdict == Verdict::within ? "within" : name_of(f.verdict)}});
+    if (f.a_band) rows.back()["a_band"] = {f.a_band->low, f.a_band->high};
+    if (f.b_band) rows.back()["b_band"] = {f.b_band->low, f.b_band->high};
+  }
   return rows;
 }
 
@@ -103,6 +128,8 @@ Json json_of(const LossDifference& loss) {
 
 Json json_of(const Comparison& c) {
   Json object{{"a", c.a}, {"b", c.b}};
+  if (!c.a_projected.empty()) object["a_projected_on"] = c.a_projected;
+  if (!c.b_projected.empty()) object["b_projected_on"] = c.b_projected;
   object["differences"] = Json::array();
   for (const Difference& d : c.differences)
     object["differences"].push_back({{"what", d.what}, {"name", d.name}, {"a", d.a}, {"b", d.b}});
@@ -123,11 +150,14 @@ std::string change_text(double change) {
 }
 
 std::string to_text(const Comparison& c, const CompareLimits& limits) {
-  std::string text = fmt::format("A: {}\nB: {}\n\n", c.a, c.b);
+  const auto on = [](const std::string& machine) {
+    return machine.empty() ? std::string() : fmt::format(", projected on {}", machine);
+  };
+  std::string text = fmt::format("A: {}{}\nB: {}{}\n\n", c.a, on(c.a_projected), c.b, on(c.b_projected));
   for (const Difference& d : c.differences)
     text += fmt::format("differs: {}{}{}  A: {}  B: {}\n", d.what, d.name.empty() ? "" : " ", d.name, d.a, d.b);
   if (!c.differences.empty()) text += '\n';
-  for (const ComparedKind& kind : c.kinds) text += table(kind) + '\n';
+  for (const ComparedKind& kind : c.kinds) text += table(kind, heads_of(c)) + '\n';
   if (c.loss) text += loss_text(*c.loss);
   for (const std::string& note : c.notes) text += fmt::format("note: {}\n", note);
   if (!c.slower.empty()) {

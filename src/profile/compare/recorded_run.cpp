@@ -150,6 +150,11 @@ void read_summary(const Json& summary, RecordedRun& run) {
   if (summary.contains("date")) run.date = plain(summary.at("date"));
   run.hosts = hosts_text(summary.at("hosts"));
   run.ranks = summary.at("ranks").get<std::int64_t>();
+  if (summary.contains("projected")) {
+    const Json& projected = summary.at("projected");
+    const Json& step = projected.at("step_s");
+    run.projected = {plain(projected.at("machine")), step.at("low").get<double>(), step.at("high").get<double>()};
+  }
   if (summary.contains("processor")) run.busy = busy_text(summary.at("processor"));
   run.p50_s = summary.at("steps").at("p50_s").get<double>();
   run.tokens_per_s = summary.at("figures").at("tokens_per_s").get<double>();
@@ -205,6 +210,13 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
   const Json summary = parse_summary(path);
   try {
     read_summary(summary, run);
+    if (run.projected) {
+      const auto& [machine, low_s, high_s] = *run.projected;
+      if (!(0 < low_s && low_s <= run.mean_s && run.mean_s <= high_s))
+        refuse(path, "projected.step_s: low {} s, a step of {} s and high {} s do not ascend: project it again", low_s,
+               run.mean_s, high_s);
+      return run;  // files beside it are not of this step
+    }
     const Json& output = summary.at("deck").at("output");
     const fs::path metrics = path.parent_path() / plain(output.at("metrics"));
     const fs::path timing = path.parent_path() / plain(output.at("timing"));

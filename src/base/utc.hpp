@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shard8::base {
+
+/// The system's clock, in seconds since the begin of 1970, UTC.
+double unix_now();
+
+/// When this process began, on the same clock: its age as the kernel keeps it, to 10 ms, subtracted from now. Where
+/// /proc does not tell the age, now.
+double process_began();
+
+/// When a file was last written to, on the same clock; nothing if it cannot be looked at.
+std::optional<double> last_write(const std::string& path);
+
+/// "2026-11-26T21:19:59.123Z" for seconds since the begin of 1970.
+std::string utc_text(double unix_s);
+
+/// Seconds since the begin of 1970 of a text as utc_text() gives it, with any number of decimals or none; nothing for
+/// another text.
+std::optional<double> unix_of(std::string_view text);
+
+}  // namespace shard8::base
