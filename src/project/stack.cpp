@@ -110,6 +110,12 @@ constexpr Key kKeys[] = {
      "fc2, "
      "attention; fc1=0.5: that share of its columns",
      set_recomputed},
+    {"full_recompute", "`early_stop`, `whole`", "`early_stop`",
+     "with model.recompute: full, whole: backward computes fc2 again, too, whose result nothing needs",
+     [](S& s, Text t) { return set_choice<&S::whole_layer_recomputed>(s, t, "early_stop", "whole"); }},
+    {"amax_sums", "0 to 64", "`0`",
+     "sums of one amax over all ranks in each layer and micro-batch, on the compute stream",
+     [](S& s, Text t) { return set_number<&S::amax_sums>(s, t, 0, 64); }},
     {"mlp", "`gated`, `plain`", "`gated`", "plain: llama without the gate of its MLP; any activation",
      [](S& s, Text t) { return set_choice<&S::plain_mlp>(s, t, "gated", "plain"); }},
     {"head", "`chunks`, `whole`", "`chunks`", "whole: head and loss of all tokens of a micro-batch at once",

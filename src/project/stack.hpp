@@ -28,6 +28,12 @@ struct Structure {
   std::array<double, operation::kLinears> recomputed{};
   bool attention_recomputed = false;
 
+  /// With model.recompute = full: backward computes the last product of a layer again, too, whose result nothing needs.
+  bool whole_layer_recomputed = false;
+  /// Sums of one amax over all ranks, in each layer and micro-batch, two thirds of them in forward. They run on the
+  /// compute stream.
+  std::int64_t amax_sums = 0;
+
   bool plain_mlp = false;     ///< the MLP of llama has no gate: one projection to ffn in place of two
   bool whole_head = false;    ///< head and loss compute all tokens of a micro-batch at once, not in chunks
   bool whole_root = false;    ///< embedding, final norm and head are one unit: gathered first, reduced last

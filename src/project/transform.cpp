@@ -45,8 +45,11 @@ void scale(operation::Operation& kernel, double read, double written) {
 operation::Operations Transformation::run() && {
   if (s_.plain_mlp && model_.arch == deck::Arch::llama) remove_gate();
   if (s_.whole_head) join_chunks_of_head();
-  if (model_.recompute == deck::Recompute::selective) recompute();
+  if (model_.recompute == deck::Recompute::selective ||
+      (model_.recompute == deck::Recompute::full && s_.whole_layer_recomputed))
+    recompute();
   if (s_.gradients == DType::bf16) gradients_in_bf16();
+  if (s_.amax_sums > 0) sum_amaxes();
   if (s_.residual_kernel) add_residuals_by_kernels();
   if (!s_.gathers_ahead) expose_first_gathers();
   if (s_.whole_root) join_root();
@@ -157,14 +160,48 @@ std::optional<operation::Operation> Transformation::computed_again(const Operati
   again.waits.clear();
   again.phase = Phase::backward;
   again.recomputed = true;
-  if (o.attention() != nullptr) return s_.attention_recomputed ? std::optional(again) : std::nullopt;
+  if (o.attention() != nullptr)
+    return s_.attention_recomputed && model_.recompute == deck::Recompute::selective ? std::optional(again)
+                                                                                     : std::nullopt;
   if (o.product() == nullptr || !o.location.linear) return std::nullopt;
-  const double share = s_.recomputed[static_cast<std::size_t>(*o.location.linear)];
+  const bool full = model_.recompute == deck::Recompute::full;
+  const double share =
+      full ? (o.location.linear == Linear::fc2 ? 1 : 0) : s_.recomputed[static_cast<std::size_t>(*o.location.linear)];
   if (share == 0) return std::nullopt;
   auto& p = std::get<Product>(again.what);
   p.cols = std::max<std::int64_t>(1, std::llround(static_cast<double>(p.cols) * share));
   count_bytes(again);
   return again;
+}
+
+void Transformation::sum_amaxes() {
+  const base::AxisSet all = base::AxisSet::world;
+  Collective sum{Op::all_reduce, all, setup_.mesh.ranks(all)};
+  if (sum.ranks == 1) return;
+  sum.payloads.push_back({DType::fp32, sizeof(float)});
+  int unit = -1;
+  Phase phase = Phase::other;
+  list_.rewrite([&](Entry& e, const Pass& pass) {
+    const Operation& o = e.operation;
+    const bool computes =
+        of_layer(o) && o.stream == Stream::compute && (o.phase == Phase::forward || o.phase == Phase::backward);
+    if (computes && (o.location.unit != unit || o.phase != phase)) {
+      unit = o.location.unit;
+      phase = o.phase;
+      const std::int64_t of_forward = (2 * s_.amax_sums + 2) / 3;
+      for (std::int64_t i = phase == Phase::forward ? of_forward : s_.amax_sums - of_forward; i > 0; --i) {
+        Operation one;
+        one.location = o.location;
+        one.phase = phase;
+        one.waits = std::exchange(e.operation.waits, {});
+        one.what = sum;
+        pass({list_.new_id(), std::move(one)});
+      }
+    } else if (!of_layer(o) && o.stream == Stream::compute) {
+      unit = -1;
+    }
+    pass(std::move(e));
+  });
 }
 
 void Transformation::gradients_in_bf16() {

@@ -59,6 +59,8 @@ class Transformation {
   /// Repeats forward's products at the begin of a layer's backward.
   void recompute();
   std::optional<Operation> computed_again(const Operation& o) const;
+  /// Sums of amaxes at the begin of each layer's forward and backward.
+  void sum_amaxes();
   /// Where gradients are also reduced in BF16, the casts before a reduction go.
   void gradients_in_bf16();
   void add_residuals_by_kernels();

@@ -13,7 +13,7 @@ import tempfile
 from . import Refused, stacks
 
 LOWEST, HIGHEST = 0.65, 1.1  # efficiencies that are accepted
-FARTHEST = 16  # factor of a size beyond the machine file's entries; chosen: rates of large products change little
+FARTHEST = 32
 EXACT = 1e-4  # of the anchor's step time
 
 
