@@ -210,11 +210,9 @@ Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {
   if (!rows.empty()) {
     const auto size = static_cast<double>(bytes), largest = rows.back().first;
     Estimate estimate = along(rows, size);
-    if (size > largest && !own.empty() && !any.empty() && size <= any.back().first) {
-      // It grows as the kernels of any name do.
-      estimate.seconds = rows.back().second * along(any, size).seconds / along(any, largest).seconds;
-      estimate.factor = 1;
-      estimate.known = Known::rule;
+    if (size > largest && !own.empty() && !any.empty() && largest < any.back().first) {
+      estimate = {rows.back().second * along(any, size).seconds / along(any, largest).seconds, Known::rule,
+                  std::max(1.0, size / any.back().first)};  // it grows as the kernels of any name do
     }
     if (size > largest) require(estimate.factor, fmt::format("{} of {} bytes", name, bytes), "kernels");
     if (own.empty()) estimate.known = Known::rule;  // smaller ones take the time of a launch, and are no error

@@ -73,32 +73,32 @@ PREFACE = """# Validation of projections
 
 <!-- Drawn by scripts/validate; to change it: scripts/validate tests/validation/scaling_rows.csv --write -->
 
-    scripts/validate ROWS.csv [--json] [--machine FILE]
+    scripts/validate tests/validation/scaling_rows.csv [--json] [--machine FILE]
 
-projects each row of a table and compares it with the measured step time. A row's columns make a deck; the structure of its
-stack, with sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Compute times, never
-communication, are divided by one efficiency for each pair of stack and precision. It is fitted on the pair's anchor row
-and lies between 0.65 and 1.1. Nothing else is fitted. A precision without an anchor takes its stack's FP8 efficiency if it
-is one of FP8, else the one of BF16, else 1, and the output says so.
+projects each row of a table of published step times and compares. A row's columns make a deck; the structure of its
+stack, with sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Times of computation
+are divided by one efficiency for each pair of stack and precision, fitted on the pair's anchor row, from 0.65 to 1.1.
+Nothing else is fitted. A precision without an anchor takes its stack's FP8 efficiency if it is one of FP8, else that of
+BF16, else 1, which is said. Rows count if `scored` is yes and they are no anchors.
 
-| column | figures of others |
-|---|---|
-| naive | the series' smallest row, constant time a sequence |
-| MFU | the anchor's, constant |
-| no comm. | the projection's computation alone |
-
-Rows count if `scored` is yes and they are no anchors.
+*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant. Each row, with low and high, is
+in the command's output.
 """
 
 
 def page(results, fitted):
     """docs/validation.md."""
-    lines = [PREFACE, "## Efficiencies", "", "| stack | precision | efficiency | anchor |", "|---|---|---|---|"]
-    lines += [f"| {p.stack} | {p.precision} | {p.efficiency:.3f} | {p.anchor} |" for p in fitted]
-    lines += ["", "## All series", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in lines_of(of.summary(results))]
-    lines += ["", "## Rows", ""]
-    for name, some in of.by_series(results).items():
-        lines += [name.replace(" | ", ", ") + ":", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-        lines += ["| " + " | ".join(cells(result)) + " |" for result in some] + [""]
+    lines = [PREFACE, "stack, precision | efficiency | anchor", "---|---|---"]
+    lines += [f"{p.stack}, {p.precision} | {p.efficiency:.3f} | {p.anchor.split(',')[0]}" for p in fitted]
+    lines += ["", "all series | value", "---|---"]
+    lines += [f"{name} | {value}" for name, value in lines_of(of.summary(results))]
+    lines += ["", "stack, model, precision, tensor | rows, GPUs | mean error | naive", "---|---|---|---"]
+    for some in of.by_series(results).values():
+        own = [result for result in some if result.counts]
+        if not own:
+            continue
+        row, gpus = own[0].row, [result.row.gpus for result in some]
+        lines.append(f"{row.stack}, {row.model}, {row.precision}, {row.tensor} | {len(own)}, {min(gpus)} to {max(gpus)} | "
+                     f"{percent(of.mean_error(own, lambda r: r.projected), False)} | "
+                     f"{percent(of.mean_error(own, lambda r: r.naive), False)}")
     return "\n".join(lines).rstrip() + "\n"
