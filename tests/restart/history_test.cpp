@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/utc.hpp"
+#include "checkpoint/directory.hpp"
 #include "tests/io/files.hpp"
 #include "tests/restart/program.hpp"
 
@@ -57,6 +58,10 @@ checkpoint: {every: 2, keep: 5}
     const auto end = printed({"--json"});
     EXPECT_EQ(end.code, 0) << end.output;
     return json::parse(end.output);
+  }
+  bool has_checkpoint() const {
+    return fs::exists(at("out/metrics.jsonl")) &&
+           !checkpoint::Directory(at("out/checkpoints").string()).scan().usable.empty();
   }
   json file(const std::string& name) const { return json::parse(test::read_bytes(at(name))); }
   /// Seconds of each step in metrics.jsonl; a last line that was cut is left out.
@@ -136,7 +141,7 @@ TEST_P(History, OfLegsThatStopped) {
 
 TEST_P(History, OfLegsThatWereKilled) {
   test::ProgramRun run(options({"run.steps=1000000", "checkpoint.every=50"}));
-  for (int i = 0; i < 30000 && !run.ended() && (!fs::exists(at("out/metrics.jsonl")) || steps().size() < 60); ++i)
+  for (int i = 0; i < 30000 && !run.ended() && (!has_checkpoint() || steps().size() < 60); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   ASSERT_FALSE(run.ended()) << run.output();
   for (const pid_t rank : run.ranks()) ::kill(rank, SIGKILL);
