@@ -36,6 +36,45 @@ def write(name, table, columns=None):
     return pathlib.Path(name)
 
 
+class Shipped(unittest.TestCase):
+    """The rows with the machine file and the efficiencies that are shipped."""
+
+    @staticmethod
+    def validate(*options):
+        command = [REPOSITORY / "scripts" / "validate", ROWS, "--program", PROGRAM, *options]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def test_the_page_is_what_is_drawn(self):
+        page = (REPOSITORY / "docs" / "validation.md").read_text(encoding="utf-8")
+        self.assertEqual(page, self.validate("--page"), "draw it again: scripts/validate ROWS.csv --write")
+
+    def test_errors_are_within_what_is_promised(self):
+        items = json.loads(self.validate("--json"))
+        counted = [item for item in items if item["scored"] == "yes" and not item["anchor"]]
+        self.assertEqual(len(counted), 31)
+
+        def error(item, key="projected_s"):
+            return abs(item[key] / item["measured_s"] - 1)
+
+        def mean(values):
+            values = list(values)
+            return sum(values) / len(values)
+
+        by_series = {}
+        for item in counted:
+            by_series.setdefault(item["series"], []).append(item)
+        self.assertLessEqual(mean(map(error, counted)), 0.03)
+        self.assertLessEqual(max(map(error, counted)), 0.10)
+        self.assertLessEqual(mean(mean(map(error, some)) for some in by_series.values()), 0.035)
+        hard = [some for some in by_series.values() if mean(error(item, "naive_s") for item in some) > 0.03]
+        naive = mean(mean(error(item, "naive_s") for item in some) for some in hard)
+        self.assertLessEqual(mean(mean(map(error, some)) for some in hard), 0.6 * naive)
+        inside = [item["low_s"] <= item["measured_s"] <= item["high_s"] for item in counted]
+        self.assertGreaterEqual(mean(inside), 0.9)
+
+
 class AllRows(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -15,6 +15,7 @@ def parse(arguments):
     parser.add_argument("repository", help=argparse.SUPPRESS)
     parser.add_argument("rows")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--machine")
     parser.add_argument("--program")
     parser.add_argument("--efficiencies")
@@ -64,7 +65,8 @@ def run(options):
     kept_file = pathlib.Path(options.efficiencies or repository / "inputs" / "stacks" / "efficiencies.json")
     fitted, kept = efficiencies.fit_all(project, table, efficiencies.read(kept_file))
     found = results.of_rows(project, table, fitted + kept)
-    sys.stdout.write(report.as_json(found) if options.json else report.table(found, fitted, kept))
+    sys.stdout.write(report.page(found, fitted) if options.page else report.as_json(found) if options.json else
+                     report.table(found, fitted, kept))
     if options.write:
         efficiencies.write(kept_file, fitted + kept)
         (repository / "docs" / "validation.md").write_text(report.page(found, fitted), encoding="utf-8")
