@@ -142,17 +142,18 @@ std::vector<CollectiveTime> rows_of_steps(std::span<const DeckTimes> decks, int 
   return rows;
 }
 
-/// By which factor collectives take longer beside computation. One factor for all kinds of it: a collective of a step
-/// runs beside a mix of them. `beside`: how many did.
+/// By which factor collectives that `moved_by` moves take longer beside computation. One factor for all kinds of it: a
+/// collective of a step runs beside a mix of them. `beside`: how many did.
 std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks,
-                                                std::size_t& beside) {
+                                                Load moved_by, std::size_t& beside) {
   std::vector<SharedCall> calls;
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck)) {
+      if (m.moved_by(c.op, c.nodes) != moved_by) continue;
       const double t0 = c.nodes == 0 || c.shared < 0.1 ? 0 : seconds_alone(m, c);
       if (t0 > 0) calls.push_back({t0, c.seconds, c.shared});
     }
-  beside = calls.size();
+  beside += calls.size();
   return fit_slowdown(std::move(calls));
 }
 
@@ -189,20 +190,24 @@ std::vector<std::string> add_collectives(machine::Machine& to, std::vector<Colle
   to.collectives.insert(to.collectives.end(), collectives.begin(), collectives.end());
   add_link(to, source);
   add_network(to, rails, source, remarks);
-  std::size_t beside = 0;
-  const auto slowdown = slowdown_of_collectives(to, decks, beside);
+  for (const Load moved_by : {Load::collective, Load::copies}) {
+    std::size_t beside = 0;
+    const auto slowdown = slowdown_of_collectives(to, decks, moved_by, beside);
+    if (!slowdown && beside > 0)
+      remarks.push_back(
+          fmt::format("{} moved by {} took less than half or more than ten times their time alone beside computation: "
+                      "the factor is "
+                      "left out",
+                      base::count(static_cast<std::int64_t>(beside), "collective", "collectives"),
+                      moved_by == Load::copies ? "copies" : "kernels"));
+    if (!slowdown) continue;
+    for (const Load load : {Load::product, Load::attention, Load::kernel})
+      to.slowed[static_cast<std::size_t>(moved_by)][static_cast<std::size_t>(load)] = {slowdown->factor, source};
+  }
   left_out += add_collective_rows(to.collectives, rows_of_steps(decks, source));
   if (left_out > 0)
     remarks.push_back(fmt::format("{} left out: a larger one takes less than half the time",
                                   base::count(left_out, "collective was", "collectives were")));
-  if (!slowdown && beside > 0)
-    remarks.push_back(fmt::format(
-        "{} beside computation took less than half or more than ten times their time alone: the factor is left out",
-        base::count(static_cast<std::int64_t>(beside), "collective", "collectives")));
-  if (!slowdown) return remarks;
-  const Load moved_by = to.copies_in_node ? Load::copies : Load::collective;
-  for (const Load load : {Load::product, Load::attention, Load::kernel})
-    to.slowed[static_cast<std::size_t>(moved_by)][static_cast<std::size_t>(load)] = {slowdown->factor, source};
   return remarks;
 }
 

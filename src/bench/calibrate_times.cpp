@@ -192,7 +192,8 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     const auto slowdown = slowdown_of(all, load);
     if (!slowdown) continue;
     factor[static_cast<std::size_t>(load)] = slowdown->factor;
-    to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(moved_by)] = {slowdown->factor, source};
+    for (const Load by : {Load::collective, moved_by})  // a call does not tell which collective was in flight
+      to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
   }
   std::int64_t held = 0, never_alone = 0;
   for (const auto& [key, calls] : all) {

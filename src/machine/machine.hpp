@@ -126,6 +126,13 @@ struct Machine {
   Figure write_bandwidth;  ///< storage.write: bytes/s of all nodes together
   Figure read_bandwidth;   ///< storage.read
 
+  /// What moves the bytes of a collective over so many nodes, for what it slows down and what slows it down. In a node
+  /// whose copy engines move bytes, kernels still sum what is reduced.
+  Load moved_by(profile::Collective op, int nodes) const {
+    const bool sums = op == profile::Collective::reduce_scatter || op == profile::Collective::all_reduce;
+    return nodes == 1 && copies_in_node && !sums ? Load::copies : Load::collective;
+  }
+
   /// The index of the source of this kind, name and text. It is added if there is none: where another source has the
   /// name, as NAME_2, NAME_3, ...
   int add_source(Source::Kind kind, const std::string& source_name, const std::string& text);

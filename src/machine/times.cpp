@@ -104,9 +104,13 @@ Sizes sizes_of(const Product& p, const Ideal& ideal) {
           std::log(static_cast<double>(p.inner)), kMemory * std::log1p(ideal.memory / ideal.units)};
 }
 
-double attention_flops(const Attention& a) {
+/// The work of attention, in FLOPs: the causal half of the square, and on devices the blocks on its diagonal, which are
+/// computed whole, with what a block of rows costs besides. They count as 512 more tokens, which finds 12 entries of
+/// H100 and H200, each left out in turn, best: to 4 to 5 % on the mean, 6 to 8 % without.
+double attention_work(const Machine& machine, const Attention& a) {
   const auto n = [](std::int64_t value) { return static_cast<double>(value); };
-  return (a.backward ? 5 : 2) * n(a.shape.batch) * n(a.shape.heads) * n(a.shape.seq) * n(a.shape.seq) *
+  const double more = machine.device ? 512 : 0;
+  return (a.backward ? 5 : 2) * n(a.shape.batch) * n(a.shape.heads) * n(a.shape.seq) * (n(a.shape.seq) + more) *
          n(a.shape.head_dim);
 }
 
@@ -180,7 +184,7 @@ Estimate Times::attention(const Attention& a) const {
     const Attention& e = entry.attention;
     if (e == a) return {scale * entry.seconds, Known::entry, 1};
     if (e.backward != a.backward || e.dtype != a.dtype) continue;
-    const Point point{sizes_of(e), std::log(attention_flops(e) / entry.seconds),
+    const Point point{sizes_of(e), std::log(attention_work(machine_, e) / entry.seconds),
                       (e.shape.deterministic == a.shape.deterministic ? 0 : 1.0) +
                           (e.shape.heads * a.shape.kv_heads == a.shape.heads * e.shape.kv_heads ? 0 : 0.01)};
     (e.shape.head_dim == a.shape.head_dim ? points : of_other_width).push_back(point);
@@ -194,7 +198,7 @@ Estimate Times::attention(const Attention& a) const {
   const Sizes at = sizes_of(a);
   const double factor = outside(points, at);
   require(factor, to_text(a), "attention");
-  return {scale * attention_flops(a) / std::exp(interpolate(points, at)), known_by(factor), factor};
+  return {scale * attention_work(machine_, a) / std::exp(interpolate(points, at)), known_by(factor), factor};
 }
 
 Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {

@@ -74,6 +74,32 @@ Projection simulated(train::Setup setup, std::int64_t micro_batches, const machi
   return p;
 }
 
+/// The simulated rank is the slowest one. A mean rank computes less, and waits for it where ranks meet: at reductions
+/// of gradients, or without them at the exchanges of the tensor group.
+void wait_for_the_slowest(Projection& p, const base::Extents& mesh) {
+  constexpr profile::Part kComputing[] = {profile::Part::attention, profile::Part::gemm, profile::Part::elementwise};
+  constexpr auto kComm = static_cast<std::size_t>(profile::Part::tensor_comm);
+  const double waiting = 1 - 1 / p.slowest;
+  const bool reduces = mesh.ranks(base::AxisSet::data) > 1;
+  profile::StepTimes& t = p.times;
+  for (std::size_t pass = 0; pass < t.part.size(); ++pass) {
+    const auto phase = static_cast<std::size_t>(pass == 0 ? profile::Phase::forward : profile::Phase::backward);
+    double moved = 0;
+    for (const profile::Part part : kComputing) {
+      double& seconds = t.part[pass][static_cast<std::size_t>(part)];
+      moved += waiting * seconds;
+      seconds *= 1 - waiting;
+    }
+    if (reduces) {
+      t.phase[phase] -= moved;
+      t.phase[static_cast<std::size_t>(profile::Phase::reduce_wait)] += moved;
+    } else {
+      t.part[pass][kComm] += moved;
+      t.exchange[profile::kExchanges] += moved;
+    }
+  }
+}
+
 Projection of_case(const train::Setup& setup, const machine::Machine& machine, const Settings& settings,
                    const Case& of) {
   constexpr std::int64_t kSimulated = 3;
@@ -103,6 +129,7 @@ double Projection::exposed() const {
 
 Projection project_nominal(const deck::Config& config, const machine::Machine& machine, const Settings& settings) {
   Projection p = of_case(train::Setup::make(config, 0, 1), machine, settings, nominal_case());
+  wait_for_the_slowest(p, config.mesh.extents());
   p.low_s = p.high_s = p.nominal_s;
   std::sort(p.uncertain.begin(), p.uncertain.end(), [](const Uncertain& a, const Uncertain& b) {
     return std::tie(b.seconds, a.what) < std::tie(a.seconds, b.what);

@@ -133,9 +133,8 @@ void TaskList::add_computation(const Operation& o, Task& task) {
 void TaskList::add_collective(const Operation& o, const operation::Collective& c, Task& task) {
   const machine::Machine& m = times_.machine();
   const machine::Placement& at = places_.at(c.group);
-  const bool copies = at.nodes == 1 && m.copies_in_node && c.op != Collective::all_reduce;
   task.queue = queue_of(o.stream, c.group);
-  task.load = copies ? Load::copies : Load::collective;
+  task.load = m.moved_by(c.op, at.nodes);
   task.link = at.nodes == 1 ? Link::node : Link::network;
   const machine::Placement& place = at;
   const double empty = times_.collective(c.op, place, 1).seconds;

@@ -21,7 +21,8 @@ using Texts = std::vector<std::string>;
 std::vector<std::string> decks_of_inputs() {
   std::vector<std::string> decks;
   for (const auto& entry : fs::recursive_directory_iterator("inputs"))
-    if (entry.path().parent_path() != "inputs/studies" &&
+    if (entry.path().parent_path() != "inputs/studies" && entry.path().parent_path() != "inputs/machines" &&
+        entry.path().parent_path() != "inputs/stacks" &&
         (entry.path().extension() == ".yaml" || entry.path().extension() == ".nml"))
       decks.push_back(entry.path());
   return decks;

@@ -76,6 +76,8 @@ void require_same(const deck::Config& config, const std::string& text, const std
 void add_folder(std::vector<std::string>& inputs, const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string of = entry.path().parent_path().filename();
+    if (of == "machines" || of == "stacks") continue;  // files of other kinds
     if (entry.path().extension() == fmt::format(".{}", kEnding)) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -90,7 +92,8 @@ void add_translations(std::vector<std::string>& inputs, const fs::path& folder) 
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto ending = entry.path().extension();
     if (ending != ".yaml" && ending != ".nml") continue;
-    if (entry.path().parent_path().filename() == "studies") continue;  // no decks
+    const std::string of = entry.path().parent_path().filename();
+    if (of == "studies" || of == "machines" || of == "stacks") continue;  // no decks
     const auto config = deck::load(entry.path().string()).config;
     inputs.push_back(kYaml ? deck::to_yaml(config) : deck::to_namelist(config));
   }
