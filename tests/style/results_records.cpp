@@ -163,21 +163,29 @@ std::vector<std::string> draw(const Record& record, const std::string& to_result
   std::vector<std::string> lines{""};
   for (const std::string& line : wrapped(record.command)) lines.push_back("    " + line);
   lines.push_back("");
-  std::string head = "|", under = "|";
+  std::vector<std::vector<std::string>> table(2);  // head, alignment, rows
   for (const Column& column : record.columns) {
     if (!column.shown) continue;
     const bool text = column.unit.empty();
     const bool named = column.name.rfind(column.unit + "/", 0) == 0;  // tokens/s/GPU in tokens/s
     const bool with_unit = !text && column.unit != "1" && !named;
-    head += " " + column.name + (with_unit ? ", " + column.unit : "") + " |";
-    under += text ? "---|" : "--:|";
+    table[0].push_back(column.name + (with_unit ? ", " + column.unit : ""));
+    table[1].push_back(text ? "---" : "--:");
   }
-  lines.push_back(head);
-  lines.push_back(under);
   for (const auto& row : record.rows) {
-    std::string line = "|";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (record.columns[i].shown) line += (row[i].empty() ? "" : " " + row[i]) + " |";
+    table.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (record.columns[i].shown) table.back().push_back(row[i]);
+  }
+  // A row may begin or end with a cell only if the cell is not empty.
+  const bool outer = std::any_of(table.begin(), table.end(),
+                                 [](const auto& row) { return row.front().empty() || row.back().empty(); });
+  for (std::size_t r = 0; r < table.size(); ++r) {
+    std::string line = outer ? "|" : "";
+    for (std::size_t i = 0; i < table[r].size(); ++i) {
+      const std::string gap = r == 1 || (line.empty() || table[r][i].empty()) ? "" : " ";
+      line += gap + table[r][i];
+      if (outer || i + 1 < table[r].size()) line += r == 1 ? "|" : " |";
     }
     lines.push_back(line);
   }
