@@ -75,14 +75,13 @@ PREFACE = """# Validation of projections
 
     scripts/validate tests/validation/scaling_rows.csv [--json] [--machine FILE]
 
-projects each row of a table of published step times and compares. A row's columns make a deck; the structure of its
-stack, with sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Times of computation
+projects each row of a table of published step times. A row's columns make a deck; the structure of its stack, with
+sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Times of computation
 are divided by one efficiency for each pair of stack and precision, fitted on the pair's anchor row, from 0.65 to 1.1.
 Nothing else is fitted. A precision without an anchor takes its stack's FP8 efficiency if it is one of FP8, else that of
 BF16, else 1, which is said. Rows count if `scored` is yes and they are no anchors.
 
-*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant. Each row, with low and high, is
-in the command's output.
+*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant. The command prints each row.
 """
 
 
