@@ -57,7 +57,7 @@ class Times {
   /// of M, N and K, and in memory's share. Entries of another kind, dtype of the result or accumulation count as
   /// farther.
   Estimate product(const operation::Product& product) const;
-  /// As product(), by FLOPs of the causal half, over the logarithms of batch·heads and of the sequence length, between
+  /// As product(), by FLOPs of the causal half, over the logarithms of batch·heads·seq and of seq, between
   /// entries of the same width of a head.
   Estimate attention(const operation::Attention& attention) const;
   /// Linear in the bytes between two entries of the kernel's name. Without its own entries those of the name "any"
