@@ -142,14 +142,14 @@ std::vector<CollectiveTime> rows_of_steps(std::span<const DeckTimes> decks, int 
   return rows;
 }
 
-/// By which factor collectives that `moved_by` moves take longer beside computation. One factor for all kinds of it: a
+/// By which factor collectives of one load take longer beside computation. One factor for all kinds of it: a
 /// collective of a step runs beside a mix of them. `beside`: how many did.
-std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks,
-                                                Load moved_by, std::size_t& beside) {
+std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks, Load load,
+                                                std::size_t& beside) {
   std::vector<SharedCall> calls;
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck)) {
-      if (m.moved_by(c.op, c.nodes) != moved_by) continue;
+      if (m.load_of(c.op, c.nodes) != load) continue;
       const double t0 = c.nodes == 0 || c.shared < 0.1 ? 0 : seconds_alone(m, c);
       if (t0 > 0) calls.push_back({t0, c.seconds, c.shared});
     }
@@ -190,19 +190,17 @@ std::vector<std::string> add_collectives(machine::Machine& to, std::vector<Colle
   to.collectives.insert(to.collectives.end(), collectives.begin(), collectives.end());
   add_link(to, source);
   add_network(to, rails, source, remarks);
-  for (const Load moved_by : {Load::collective, Load::copies}) {
+  for (const Load load : {Load::collective, Load::copies, Load::sums}) {
     std::size_t beside = 0;
-    const auto slowdown = slowdown_of_collectives(to, decks, moved_by, beside);
+    const auto slowdown = slowdown_of_collectives(to, decks, load, beside);
     if (!slowdown && beside > 0)
-      remarks.push_back(
-          fmt::format("{} moved by {} took less than half or more than ten times their time alone beside computation: "
-                      "the factor is "
-                      "left out",
-                      base::count(static_cast<std::int64_t>(beside), "collective", "collectives"),
-                      moved_by == Load::copies ? "copies" : "kernels"));
+      remarks.push_back(fmt::format(
+          "{} that count as {} took less than half or more than ten times their time alone beside computation: the "
+          "factor is left out",
+          base::count(static_cast<std::int64_t>(beside), "collective", "collectives"), name_of(load)));
     if (!slowdown) continue;
-    for (const Load load : {Load::product, Load::attention, Load::kernel})
-      to.slowed[static_cast<std::size_t>(moved_by)][static_cast<std::size_t>(load)] = {slowdown->factor, source};
+    for (const Load by : {Load::product, Load::attention, Load::kernel})
+      to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
   }
   left_out += add_collective_rows(to.collectives, rows_of_steps(decks, source));
   if (left_out > 0)

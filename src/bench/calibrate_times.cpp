@@ -186,13 +186,15 @@ std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load)
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
   std::vector<std::string> remarks;
   const Calls all = all_calls(decks);
-  const Load moved_by = to.copies_in_node ? Load::copies : Load::collective;
+  // A call does not tell which collective was in flight.
+  const std::vector<Load> in_flight =
+      to.copies_in_node ? std::vector{Load::copies, Load::sums, Load::collective} : std::vector{Load::collective};
   std::array<double, 3> factor{1, 1, 1};
   for (const Load load : {Load::product, Load::attention, Load::kernel}) {
     const auto slowdown = slowdown_of(all, load);
     if (!slowdown) continue;
     factor[static_cast<std::size_t>(load)] = slowdown->factor;
-    for (const Load by : {Load::collective, moved_by})  // a call does not tell which collective was in flight
+    for (const Load by : in_flight)
       to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
   }
   std::int64_t held = 0, never_alone = 0;

@@ -182,7 +182,8 @@ std::vector<Group> make_groups() {
        .examples = {"all_gather 2x8 1073741824: 2600"}},
       {.name = "overlap",
        .help = "The factor by which A takes longer while B runs, 1 where nothing is given. A and B are product, "
-               "attention, kernel, collective (moved by kernels) or copies (collectives moved by copy engines).",
+               "attention, kernel, collective (moved by kernels), copies (collectives moved by copy engines) or sums "
+               "(reduce-scatters that copy engines move and kernels sum).",
        .fields = overlap_fields(),
        .form = "A_by_B",
        .value = "factor",

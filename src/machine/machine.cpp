@@ -10,7 +10,7 @@ std::string_view name_of(Source::Kind kind) {
 }
 
 std::string_view name_of(Load load) {
-  constexpr std::string_view names[] = {"product", "attention", "kernel", "collective", "copies"};
+  constexpr std::string_view names[] = {"product", "attention", "kernel", "collective", "copies", "sums"};
   return names[static_cast<int>(load)];
 }
 

@@ -64,9 +64,9 @@ struct Figure {
 };
 
 /// Kinds of operations that slow each other down while they run at once. A collective counts as `copies` if copy
-/// engines move its bytes, as `collective` if kernels do.
-enum class Load : std::uint8_t { product, attention, kernel, collective, copies };
-inline constexpr int kLoads = 5;
+/// engines move its bytes, as `sums` if they do and kernels sum what they brought, as `collective` if kernels do all.
+enum class Load : std::uint8_t { product, attention, kernel, collective, copies, sums };
+inline constexpr int kLoads = 6;
 std::string_view name_of(Load load);
 
 /// A cluster of equal nodes, as a machine file describes it (docs/projection.md). Times are in seconds, sizes in bytes,
@@ -126,11 +126,10 @@ struct Machine {
   Figure write_bandwidth;  ///< storage.write: bytes/s of all nodes together
   Figure read_bandwidth;   ///< storage.read
 
-  /// What moves the bytes of a collective over so many nodes, for what it slows down and what slows it down. In a node
-  /// whose copy engines move bytes, kernels still sum what is reduced.
-  Load moved_by(profile::Collective op, int nodes) const {
-    const bool sums = op == profile::Collective::reduce_scatter || op == profile::Collective::all_reduce;
-    return nodes == 1 && copies_in_node && !sums ? Load::copies : Load::collective;
+  /// What a collective over so many nodes counts as.
+  Load load_of(profile::Collective op, int nodes) const {
+    if (nodes > 1 || !copies_in_node || op == profile::Collective::all_reduce) return Load::collective;
+    return op == profile::Collective::reduce_scatter ? Load::sums : Load::copies;
   }
 
   /// The index of the source of this kind, name and text. It is added if there is none: where another source has the

@@ -19,7 +19,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kTick = 1e-12;  ///< seconds: times that differ by less are equal
 
-bool communicates(const Task& task) { return task.load == Load::collective || task.load == Load::copies; }
+bool communicates(const Task& task) { return task.load >= Load::collective; }
 
 /// Tasks of consecutive steps have one number: step · tasks of a step + index.
 class Run {

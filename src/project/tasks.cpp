@@ -134,7 +134,7 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   const machine::Machine& m = times_.machine();
   const machine::Placement& at = places_.at(c.group);
   task.queue = queue_of(o.stream, c.group);
-  task.load = m.moved_by(c.op, at.nodes);
+  task.load = m.load_of(c.op, at.nodes);
   task.link = at.nodes == 1 ? Link::node : Link::network;
   const machine::Placement& place = at;
   const double empty = times_.collective(c.op, place, 1).seconds;
