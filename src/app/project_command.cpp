@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "deck/fields.hpp"
 #include "deck/load.hpp"
 #include "machine/read.hpp"
 #include "project/report.hpp"
@@ -23,10 +25,20 @@ namespace {
 
 constexpr std::string_view kDevice[] = {"host", "cuda"};
 
-/// What failures and checkpoints of a deck cost on the machine; nothing where the machine file gives no failures.
+/// What failures and checkpoints of a deck cost on the machine; nothing, and `missing` the keys, where the machine file
+/// does not say enough.
 std::optional<project::Failures> failures_of(const ProjectArguments& arguments, const deck::Config& config,
-                                             const train::Plan& plan, const machine::Machine& machine) {
-  if (!machine.failures.given() || machine.failures.value <= 0) return {};
+                                             const train::Plan& plan, const machine::Machine& machine,
+                                             std::vector<std::string_view>& missing) {
+  const auto need = [&](const machine::Figure& figure, std::string_view key) {
+    if (!figure.given()) missing.push_back(key);
+  };
+  need(machine.failures, "reliability.failures");
+  need(machine.restart_s, "reliability.restart");
+  need(machine.read_bandwidth, "storage.read");
+  if (arguments.durable_s < 0) need(machine.write_bandwidth, "storage.write");
+  if (arguments.hold_up_s < 0 && config.checkpoint.async) need(machine.host_bandwidth, "host.bandwidth");
+  if (!missing.empty() || machine.failures.value <= 0) return {};
   project::Failures f;
   f.between_s = 3600 / (machine.failures.value * static_cast<double>(config.mesh.ranks()));
   const auto state = static_cast<double>(plan.checkpoint.state);
@@ -60,9 +72,21 @@ project::Varied read_varied(const std::string& text) {
   return varied;
 }
 
+/// Error(deck) for options that a sweep would ignore.
+void refuse_ignored(const ProjectArguments& arguments) {
+  const auto refuse = [](bool given, std::string_view option) {
+    if (given) base::fail(base::ExitCode::deck, "shard8 project: {} is of one mesh: leave it out with --sweep", option);
+  };
+  refuse(!arguments.stack.empty(), "--stack");
+  refuse(arguments.sensitivities, "--sensitivities");
+  refuse(arguments.hold_up_s >= 0, "--hold-up");
+  refuse(arguments.durable_s >= 0, "--durable");
+}
+
 int project_sweep(const ProjectArguments& arguments, const machine::Machine& machine,
                   const project::Settings& settings) {
   const deck::LoadResult deck = deck::load(arguments.deck.path, arguments.deck.overrides, arguments.deck.ranks);
+  print_warnings(deck);
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
   const std::uint64_t most = !arguments.fit.empty()   ? bytes_of(arguments.fit, "shard8 project: --fit")
                              : machine.memory.given() ? static_cast<std::uint64_t>(machine.memory.value)
@@ -82,15 +106,27 @@ int project_sweep(const ProjectArguments& arguments, const machine::Machine& mac
         return deck::load_text(text, arguments.deck.path, overrides).config;
       });
   if (sweep.rows.empty())
-    base::fail(base::ExitCode::deck,
-               "shard8 project: no mesh of {} is left: {} need more than {:.4g} GiB a rank, {} do not go with the "
-               "deck{}{}",
-               base::count(ranks, "rank", "ranks"), sweep.too_large.size(),
-               static_cast<double>(most) / (1024.0 * 1024 * 1024), sweep.refused,
-               sweep.why.empty() ? "; give more --ranks or a larger --fit" : "; the first:\n", sweep.why);
-  fmt::print("{}", arguments.json ? project::to_json(sweep) + '\n'
-                                  : fmt::format("projected  on {} ({}), simulated: nothing was measured here\n{}",
-                                                machine.name, machine.path, project::to_text(sweep)));
+    base::fail(
+        base::ExitCode::deck,
+        "shard8 project: no mesh of {} is left: {} need more than {:.4g} GiB a rank, {} do not go with the "
+        "deck, for {} the machine file does not say enough{}{}",
+        base::count(ranks, "rank", "ranks"), sweep.too_large.size(), static_cast<double>(most) / (1024.0 * 1024 * 1024),
+        sweep.refused, sweep.not_projected.size(),
+        !sweep.not_projected.empty() || !sweep.why.empty() ? "; the first:\n" : "; give more --ranks or a larger --fit",
+        !sweep.not_projected.empty() ? sweep.not_projected.front().second : sweep.why);
+  std::string changes = arguments.what_if.empty() ? "" : fmt::format("what if    {}\n", arguments.what_if);
+  if (arguments.efficiency != 1)
+    changes += fmt::format("efficiency {}: times of computation are divided by it\n", arguments.efficiency);
+  const std::vector<std::pair<std::string, std::string>> said{
+      {"machine", machine.name},
+      {"file", machine.path},
+      {"version", std::string(base::version().number)},
+      {"command", fmt::format("{}", fmt::join(arguments.command, " "))},
+      {"what_if", arguments.what_if},
+      {"efficiency", fmt::format("{}", arguments.efficiency)}};
+  fmt::print("{}", arguments.json ? project::to_json(sweep, said) + '\n'
+                                  : fmt::format("projected  on {} ({}), simulated: nothing was measured here\n{}{}",
+                                                machine.name, machine.path, changes, project::to_text(sweep)));
   return 0;
 }
 
@@ -108,8 +144,7 @@ int project_command(const ProjectArguments& given) {
     machine = project::changed(as_given, project::read_changes(arguments.what_if, "shard8 project: --what-if"));
   std::optional<project::Stack> stack;
   if (!arguments.stack.empty()) stack = project::read_stack(arguments.stack);
-  if (arguments.sweep && stack)
-    base::fail(base::ExitCode::deck, "shard8 project: --sweep is of shard8's own step: leave --stack out");
+  if (arguments.sweep) refuse_ignored(arguments);
   if (arguments.sweep) return project_sweep(arguments, machine, settings);
 
   deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
@@ -132,7 +167,13 @@ int project_command(const ProjectArguments& given) {
   answer.efficiency = arguments.efficiency;
   if (stack) answer.stack = stack->name + ' ' + stack->release;
   answer.memory = train::make_plan(config, 1).total_bytes();
-  answer.failures = failures_of(arguments, config, plan, machine);
+  std::vector<std::string_view> missing;
+  answer.failures = failures_of(arguments, config, plan, machine, missing);
+  if (!missing.empty())
+    answer.no_goodput = fmt::format("{} gives no {}; --hold-up and --durable stand for figures of checkpoints",
+                                    machine.path, deck::list_of(missing, "and"));
+  else if (!answer.failures)
+    answer.no_goodput = fmt::format("{} says that devices never fail", machine.path);
   answer.interval_s = static_cast<double>(config.checkpoint.every) * answer.step.nominal_s;
   if (!arguments.what_if.empty()) {
     answer.changes = arguments.what_if;

@@ -123,12 +123,13 @@ std::vector<TracedCollective> calls_of(const DeckTimes& deck) {
   return calls;
 }
 
-/// Rows that ran alone in steps, of sizes that were not timed alone.
-std::vector<CollectiveTime> rows_of_steps(std::span<const DeckTimes> decks, int source) {
+/// Rows that ran alone in steps, of sizes outside of those that were timed alone: in a step a call also waits for ranks
+/// that come later.
+std::vector<CollectiveTime> rows_of_steps(const machine::Machine& m, std::span<const DeckTimes> decks, int source) {
   std::map<std::tuple<int, Collective, int, std::uint64_t>, std::vector<double>> seconds;
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck))
-      if (c.shared == 0 && c.nodes > 0 && c.bytes > 0 && !profile::bytes_vary(c.op))
+      if (c.shared == 0 && c.nodes > 0 && c.bytes > 0 && !profile::bytes_vary(c.op) && seconds_alone(m, c) == 0)
         seconds[{c.nodes, c.op, c.ranks, c.bytes}].push_back(c.seconds);
   std::vector<CollectiveTime> rows;
   for (const auto& [key, times] : seconds) {
@@ -202,7 +203,7 @@ std::vector<std::string> add_collectives(machine::Machine& to, std::vector<Colle
     for (const Load by : {Load::product, Load::attention, Load::kernel})
       to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
   }
-  left_out += add_collective_rows(to.collectives, rows_of_steps(decks, source));
+  left_out += add_collective_rows(to.collectives, rows_of_steps(to, decks, source));
   if (left_out > 0)
     remarks.push_back(fmt::format("{} left out: a larger one takes less than half the time",
                                   base::count(left_out, "collective was", "collectives were")));

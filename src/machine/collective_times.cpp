@@ -87,8 +87,24 @@ Estimate Times::on_entries(Collective op, const Placement& at, std::uint64_t byt
     require(estimate.factor, fmt::format("{} of {} bytes over {} ranks", profile::name_of(op), bytes, at.ranks),
             at.nodes == 1 ? "node_collectives" : "network_collectives");
   if (nearest->first != at.per_node) {
-    estimate.seconds *= passed_on(op, at.per_node) / passed_on(op, nearest->first);
-    if (estimate.known == Known::entry) estimate.known = Known::between;
+    // What nothing would take, on the line through the two smallest rows, is latency, and stays.
+    double latency = 0;
+    if (rows.size() > 1) {
+      const double slope = (rows[1].second - rows[0].second) / (rows[1].first - rows[0].first);
+      latency = std::clamp(rows[0].second - slope * rows[0].first, 0.0, estimate.seconds);
+    }
+    estimate.seconds =
+        latency + (estimate.seconds - latency) * passed_on(op, at.per_node) / passed_on(op, nearest->first);
+    const double few = by_ranks.begin()->first, many = by_ranks.rbegin()->first;
+    const double factor = std::max(at.per_node / many, few / at.per_node);
+    if (factor > 1) {
+      estimate.factor = std::max(estimate.factor, factor);
+      estimate.known = Known::outside;
+      require(factor, fmt::format("{} over {} ranks of a node", profile::name_of(op), at.per_node),
+              at.nodes == 1 ? "node_collectives" : "network_collectives");
+    } else if (estimate.known == Known::entry) {
+      estimate.known = Known::between;
+    }
   }
   return estimate;
 }

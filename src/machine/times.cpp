@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -72,7 +73,7 @@ bool same_formats(const Product& a, const Product& b) {
          a.right.scaling == b.right.scaling;
 }
 
-/// Products of E4M3 and of E5M2 operands take the same time on the units that have both (FACTS of cuBLASLt).
+/// Products of E4M3 and of E5M2 operands take the same time on the units that have both.
 bool similar_formats(const Product& a, const Product& b) {
   return tensor::size_of(a.left.dtype) == tensor::size_of(b.left.dtype) && a.left.scaling == b.left.scaling &&
          tensor::size_of(a.right.dtype) == tensor::size_of(b.right.dtype) && a.right.scaling == b.right.scaling;
@@ -130,11 +131,26 @@ std::string_view name_of(Known known) {
 }
 
 Placement place(const base::Extents& mesh, base::AxisSet group, int node_ranks) {
-  const base::Place first(mesh, 0);
   const int ranks = mesh.ranks(group);
-  int here = 0;
-  while (here < ranks && first.peer(group, here) < node_ranks) ++here;
-  return {ranks, (ranks + here - 1) / here, here};
+  Placement worst{ranks, 0, 0};
+  // Groups repeat where their first ranks lie at the same place of a node.
+  const int groups = mesh.ranks() / ranks;
+  std::set<int> seen;
+  for (int g = 0; g < groups && static_cast<int>(seen.size()) < node_ranks; ++g) {
+    const int first = base::Place(mesh, 0).peer(base::AxisSet::world - group, g);
+    if (!seen.insert(first % node_ranks).second) continue;
+    const base::Place at(mesh, first);
+    int nodes = 0, here = 0, most = 0, last = -1;
+    for (int r = 0; r < ranks; ++r) {
+      const int node = at.peer(group, r) / node_ranks;
+      here = node == last ? here + 1 : 1;
+      nodes += node == last ? 0 : 1;
+      most = std::max(most, here);
+      last = node;
+    }
+    if (nodes > worst.nodes) worst = {ranks, nodes, most};
+  }
+  return worst;
 }
 
 void Times::require(double factor, const std::string& what, std::string_view group) const {

@@ -30,7 +30,8 @@ struct Placement {
   int ranks = 1, nodes = 1, per_node = 1;
   auto operator<=>(const Placement&) const = default;
 };
-/// The placement of the group of rank 0. Consecutive ranks fill a node of `node_ranks` ranks before the next.
+/// The worst placement of a group of these axes: the one on the most nodes. Consecutive ranks fill a node of
+/// `node_ranks` ranks before the next, so a group may lie across nodes that another one does not.
 Placement place(const base::Extents& mesh, base::AxisSet group, int node_ranks);
 
 /// Constants that are not known exactly, as factors of what the machine file says: 1 is nominal.
@@ -64,14 +65,13 @@ class Times {
   /// count, and without these device.bandwidth. Beyond its own largest entry a kernel grows as "any" does.
   Estimate kernel(std::string_view name, std::uint64_t bytes) const;
   /// `bytes` of the whole. Inside a node: linear in the bytes between entries of the same operation, for another number
-  /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by Hierarchy's rule.
+  /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by ring_seconds().
   Estimate collective(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
 
   const Machine& machine() const { return machine_; }
 
  private:
   Estimate on_entries(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
-  Estimate by_rule(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
   void require(double factor, const std::string& what, std::string_view group) const;
 
   const Machine& machine_;

@@ -81,6 +81,8 @@ void wait_for_the_slowest(Projection& p, const base::Extents& mesh) {
   constexpr auto kComm = static_cast<std::size_t>(profile::Part::tensor_comm);
   const double waiting = 1 - 1 / p.slowest;
   const bool reduces = mesh.ranks(base::AxisSet::data) > 1;
+  p.in_flight_s = std::min(p.nominal_s, p.in_flight_s + waiting * p.computing_s);  // a rank waits in a call
+  p.computing_s *= 1 - waiting;
   profile::StepTimes& t = p.times;
   for (std::size_t pass = 0; pass < t.part.size(); ++pass) {
     const auto phase = static_cast<std::size_t>(pass == 0 ? profile::Phase::forward : profile::Phase::backward);
@@ -129,7 +131,7 @@ double Projection::exposed() const {
 
 Projection project_nominal(const deck::Config& config, const machine::Machine& machine, const Settings& settings) {
   Projection p = of_case(train::Setup::make(config, 0, 1), machine, settings, nominal_case());
-  wait_for_the_slowest(p, config.mesh.extents());
+  if (p.slowest > 1) wait_for_the_slowest(p, config.mesh.extents());
   p.low_s = p.high_s = p.nominal_s;
   std::sort(p.uncertain.begin(), p.uncertain.end(), [](const Uncertain& a, const Uncertain& b) {
     return std::tie(b.seconds, a.what) < std::tie(a.seconds, b.what);

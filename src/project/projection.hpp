@@ -29,8 +29,8 @@ struct Case {
   double slow_downs = 1;  ///< factor of what slow-downs exceed 1 by
   double spread = 1;      ///< factor of the spread between ranks
 };
-/// The three cases. Chosen: computation is known to −3 and +5 %, bandwidths to 20 %, latencies, slow-downs and spreads
-/// to a factor of 2.
+/// The three cases. Chosen: computation is known to −3 and +5 %, bandwidths to 20 %, latencies and spreads to a
+/// factor of 2, slow-downs to their square and root.
 Case low_case();
 Case nominal_case();
 Case high_case();

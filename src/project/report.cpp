@@ -79,9 +79,9 @@ std::string surety_text(const Answer& a) {
 }
 
 std::string goodput_text(const Answer& a) {
-  if (!a.failures) return "goodput: NOT PROJECTED: the machine file gives no reliability.failures\n";
+  if (!a.failures) return fmt::format("\ngoodput: NOT PROJECTED: {}\n", a.no_goodput);
   const Failures& f = *a.failures;
-  const double best = best_interval_s(f);
+  const double best = std::max(best_interval_s(f), a.step.nominal_s);  // a checkpoint is of whole steps
   std::string text = fmt::format(
       "\nprojected time between failures: {:.2f} h   hold-up of a checkpoint: {:.2f} s   durable after: {:.2f} s   "
       "restart: "
@@ -97,12 +97,13 @@ std::string goodput_text(const Answer& a) {
 std::string changes_text(const Answer& a) {
   std::string text;
   if (a.unchanged)
-    text += fmt::format("\nwhat if {}: step {} in place of {}, {:+.2f} %\n", a.changes, seconds_text(a.step.nominal_s),
-                        seconds_text(a.unchanged->nominal_s), 100 * (a.step.nominal_s / a.unchanged->nominal_s - 1));
+    text += fmt::format("\nprojected what if {}: step {} in place of {}, {:+.2f} %\n", a.changes,
+                        seconds_text(a.step.nominal_s), seconds_text(a.unchanged->nominal_s),
+                        100 * (a.step.nominal_s / a.unchanged->nominal_s - 1));
   if (a.sensitivities.empty()) return text;
-  text += fmt::format("\n{:<20}{:>14}{:>14}\n", "step time, if it is", "halved %", "doubled %");
+  text += fmt::format("\n{:<26}{:>14}{:>14}\n", "projected step, if it is", "halved %", "doubled %");
   for (const Sensitivity& s : a.sensitivities)
-    text += fmt::format("{:<20}{:>+14.2f}{:>+14.2f}\n", s.key, 100 * (s.half_s / a.step.nominal_s - 1),
+    text += fmt::format("{:<26}{:>+14.2f}{:>+14.2f}\n", s.key, 100 * (s.half_s / a.step.nominal_s - 1),
                         100 * (s.double_s / a.step.nominal_s - 1));
   return text;
 }
@@ -135,7 +136,7 @@ Json json_of(const Answer& a, const Machine& machine) {
   object["found_s"] = std::move(known);
   object["not_entries"] = std::move(uncertain);
   if (a.failures) {
-    const double best = best_interval_s(*a.failures);
+    const double best = std::max(best_interval_s(*a.failures), p.nominal_s);
     object["goodput"] = {{"between_failures_s", a.failures->between_s},
                          {"hold_up_s", a.failures->hold_up_s},
                          {"durable_s", a.failures->durable_s},

@@ -21,6 +21,7 @@ struct Answer {
   double efficiency = 1;                     ///< Settings::efficiency
   std::uint64_t memory = 0;                  ///< planned bytes of a rank
   std::optional<Failures> failures{};        ///< nothing: the machine file says nothing of failures
+  std::string no_goodput{};                  ///< why there are no failures
   double interval_s = 0;                     ///< of the deck's checkpoints; 0: it writes none
   std::string changes{};                     ///< of --what-if, as given
   std::optional<Projection> unchanged{};     ///< the step without these changes

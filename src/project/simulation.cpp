@@ -3,6 +3,7 @@
 #include "project/simulation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/error.hpp"
@@ -264,7 +265,7 @@ SlowDowns slow_downs(const machine::Machine& machine, double strength) {
   for (int slow = 0; slow < kLoads; ++slow)
     for (int by = 0; by < kLoads; ++by)
       all[static_cast<std::size_t>(slow)][static_cast<std::size_t>(by)] =
-          1 + strength * (machine.slowed_by(static_cast<Load>(slow), static_cast<Load>(by)) - 1);
+          std::pow(machine.slowed_by(static_cast<Load>(slow), static_cast<Load>(by)), strength);
   return all;
 }
 

@@ -32,6 +32,18 @@ void for_each_combination(const std::vector<Varied>& varied,
   }
 }
 
+/// In ascending order.
+std::vector<std::int64_t> divisors_of(std::int64_t n) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d * d != n) high.insert(high.begin(), n / d);
+  }
+  low.insert(low.end(), high.begin(), high.end());
+  return low;
+}
+
 Json json_of(const SweepRow& row, const std::vector<Varied>& varied) {
   Json one = base::json_of<Json>(row.mesh);
   for (std::size_t i = 0; i < varied.size(); ++i) one[varied[i].key] = row.values[i];
@@ -68,14 +80,17 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
     row.values = values;
     row.memory = train::make_plan(config, 1).total_bytes();
     if (most > 0 && row.memory > most) return all.too_large.push_back(std::move(row));
-    row.step = project(config, machine, settings);
+    try {
+      row.step = project(config, machine, settings);
+    } catch (const base::Error& e) {
+      if (e.code() != base::ExitCode::deck) throw;
+      return all.not_projected.emplace_back(std::move(row), e.what()), void();
+    }
     row.tokens_per_s = static_cast<double>(config.data.batch * config.model.seq) / row.step.nominal_s;
     all.rows.push_back(std::move(row));
   };
-  for (std::int64_t replicate = 1; replicate <= ranks; ++replicate) {
-    if (ranks % replicate != 0) continue;
-    for (std::int64_t tensor = 1; tensor <= ranks / replicate; ++tensor) {
-      if (ranks / replicate % tensor != 0) continue;
+  for (const std::int64_t replicate : divisors_of(ranks)) {
+    for (const std::int64_t tensor : divisors_of(ranks / replicate)) {
       const base::Extents mesh(static_cast<int>(replicate), static_cast<int>(ranks / replicate / tensor),
                                static_cast<int>(tensor));
       for_each_combination(all.varied, [&](const std::vector<std::string>& values) { try_one(mesh, values); });
@@ -109,6 +124,13 @@ std::string to_text(const Sweep& sweep) {
     begin(row);
     text += " does not fit\n";
   }
+  for (const auto& [row, why] : sweep.not_projected) {
+    begin(row);
+    text += " not projected\n";
+  }
+  if (!sweep.not_projected.empty())
+    text += fmt::format("not projected, since the machine file does not say enough: {}; the first:\n{}\n",
+                        sweep.not_projected.size(), sweep.not_projected.front().second);
   text += fmt::format("{} projected{}, the fastest first; {} need more than {:.4g} GiB a rank\n",
                       base::count(static_cast<std::int64_t>(sweep.rows.size()), "combination", "combinations"),
                       fmt::format(" of {}", base::count(sweep.ranks, "rank", "ranks")), sweep.too_large.size(),
@@ -118,12 +140,21 @@ std::string to_text(const Sweep& sweep) {
   return text;
 }
 
-std::string to_json(const Sweep& sweep) {
-  Json object{{"schema", 1}, {"ranks", sweep.ranks}, {"fit_bytes", sweep.most}, {"refused", sweep.refused}};
+std::string to_json(const Sweep& sweep, const std::vector<std::pair<std::string, std::string>>& settings) {
+  Json object{{"schema", 1}, {"projected", Json::object()}};
+  for (const auto& [name, value] : settings) object["projected"][name] = value;
+  object["ranks"] = sweep.ranks;
+  object["fit_bytes"] = sweep.most;
+  object["refused"] = sweep.refused;
   object["meshes"] = Json::array();
   for (const SweepRow& row : sweep.rows) object["meshes"].push_back(json_of(row, sweep.varied));
   object["too_large"] = Json::array();
   for (const SweepRow& row : sweep.too_large) object["too_large"].push_back(json_of(row, sweep.varied));
+  object["not_projected"] = Json::array();
+  for (const auto& [row, why] : sweep.not_projected) {
+    object["not_projected"].push_back(json_of(row, sweep.varied));
+    object["not_projected"].back()["why"] = why;
+  }
   return object.dump(2);
 }
 

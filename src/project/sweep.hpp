@@ -31,21 +31,23 @@ struct SweepRow {
 struct Sweep {
   std::int64_t ranks = 0;
   std::vector<Varied> varied;
-  std::vector<SweepRow> rows;       ///< what fits, the most tokens a second first
-  std::vector<SweepRow> too_large;  ///< what does not fit, the least memory first
-  std::uint64_t most = 0;           ///< bytes of a rank
-  std::int64_t refused = 0;         ///< combinations that do not go with the deck
-  std::string why{};                ///< the first refusal
+  std::vector<SweepRow> rows;                                   ///< what fits, the most tokens a second first
+  std::vector<SweepRow> too_large;                              ///< what does not fit, the least memory first
+  std::vector<std::pair<SweepRow, std::string>> not_projected;  ///< what the machine file does not say enough for: why
+  std::uint64_t most = 0;                                       ///< bytes of a rank
+  std::int64_t refused = 0;                                     ///< combinations that do not go with the deck
+  std::string why{};                                            ///< the first refusal
 };
 
 /// Projects every mesh of `ranks` ranks with every combination of the varied values. `load` makes the config of a mesh
 /// and of settings "key=value"; it throws Error(deck) for one that does not go with the deck. What needs more than
-/// `most` bytes a rank is not projected. Errors of the machine file are thrown.
+/// `most` bytes a rank is not projected, and neither is what the machine file does not say enough for.
 Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
             std::vector<Varied> varied,
             const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load);
 
 std::string to_text(const Sweep& sweep);
-std::string to_json(const Sweep& sweep);
+/// `settings` are the lines that say what was projected: machine, file, changes.
+std::string to_json(const Sweep& sweep, const std::vector<std::pair<std::string, std::string>>& settings);
 
 }  // namespace shard8::project

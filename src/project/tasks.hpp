@@ -32,7 +32,6 @@ class TaskList {
  private:
   void add_computation(const operation::Operation& operation, Task& task);
   void add_collective(const operation::Operation& operation, const operation::Collective& collective, Task& task);
-  void note(const operation::Operation& operation, const machine::Estimate& estimate);
   Queue queue_of(operation::Stream stream, operation::Group group);
   machine::Estimate estimate(const operation::Operation& operation);
 

@@ -30,18 +30,27 @@ void scale_collectives(Machine& m, bool network, double factor) {
 }
 
 void scale_kernels(Machine& m, double factor) {
-  for (machine::KernelTime& entry : m.kernels) entry.seconds /= factor;
-  m.bandwidth.value *= factor;
+  for (machine::KernelTime& entry : m.kernels) {
+    double launch = entry.seconds;  // the time of the smallest entry, which is no matter of bandwidth
+    for (const machine::KernelTime& other : m.kernels) launch = std::min(launch, other.seconds);
+    entry.seconds = launch + (entry.seconds - launch) / factor;
+  }
+  if (m.kernels.empty()) m.bandwidth.value *= factor;  // else products, whose times are entries, would change
 }
 
-void scale_products(Machine& m, double factor) {
+void scale_units(Machine& m, double factor) {
   for (machine::ProductTime& entry : m.products) entry.seconds /= factor;
   for (machine::AttentionTime& entry : m.attention) entry.seconds /= factor;
 }
 
+void scale_products(Machine& m, double factor) {
+  for (machine::Figure* peak : {&m.peak_fp32, &m.peak_bf16, &m.peak_fp8}) peak->value *= factor;
+  scale_units(m, factor);
+}
+
 /// Dynamic power grows with the third power of the clock where voltage follows it, so clocks follow the cube root of
 /// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). Kernels that memory bounds keep their time.
-void scale_power(Machine& m, double factor) { scale_products(m, std::cbrt(factor)); }
+void scale_power(Machine& m, double factor) { scale_units(m, std::cbrt(factor)); }
 
 void scale_issue(Machine& m, double factor) {
   for (machine::Figure* f : {&m.issue_product, &m.issue_attention, &m.issue_kernel, &m.issue_collective, &m.issue_step})

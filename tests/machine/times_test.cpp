@@ -126,8 +126,13 @@ TEST(MachineTimes, collectives_of_a_node_by_entries_and_for_other_ranks_by_bus_b
   const Times times(m);
   EXPECT_NEAR(times.collective(Collective::all_gather, {2, 1, 2}, 1500000).seconds, 2.5e-5, 1e-12);
   const Estimate eight = times.collective(Collective::all_gather, {8, 1, 8}, 1000000);
-  EXPECT_NEAR(eight.seconds, 2e-5 * (7.0 / 8) / (1.0 / 2), 1e-12);
-  EXPECT_EQ(eight.known, Known::between);
+  EXPECT_NEAR(eight.seconds, 1e-5 + 1e-5 * (7.0 / 8) / (1.0 / 2), 1e-12);  // 10 us of them are latency
+  EXPECT_EQ(eight.known, Known::outside);
+  EXPECT_DOUBLE_EQ(eight.factor, 4);
+  EXPECT_NE(error_of([&] {
+              times.collective(Collective::all_gather, {16, 1, 16}, 1000000);
+            }).find("over 16 ranks of a node"),
+            std::string::npos);
 }
 
 TEST(MachineTimes, a_group_over_nodes_shares_the_rails_with_the_groups_beside_it) {
@@ -159,6 +164,8 @@ TEST(MachineTimes, consecutive_ranks_share_a_node) {
   EXPECT_EQ(at(base::AxisSet::model), (Placement{32, 4, 8}));
   EXPECT_EQ(at(Axis::replicate), (Placement{2, 2, 1}));
   EXPECT_EQ(at(base::AxisSet::world), (Placement{64, 8, 8}));
+  // Ranks 6, 7 and 8 are a tensor group, and lie on two nodes.
+  EXPECT_EQ(place(base::Extents(1, 16, 3), Axis::tensor, 8), (Placement{3, 2, 2}));
 }
 
 }  // namespace
