@@ -56,6 +56,7 @@ double ring_seconds(const Machine& machine, const Constants& constants, Collecti
       op == Collective::send_receive
           ? whole(bytes) / (network / at.per_node)
           : passes * whole(bytes) * (op == Collective::all_to_all ? at.per_node : 1) * (nodes - 1) / nodes / network;
+  if (at.per_node > 1) need(machine, machine.link_bandwidth, "node.bandwidth", op, at);
   const double in_node =
       at.per_node == 1 || !machine.link_bandwidth.given()
           ? 0

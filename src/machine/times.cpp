@@ -157,10 +157,10 @@ void Times::require(double factor, const std::string& what, std::string_view gro
   if (factor <= most_factor_ * (1 + 1e-9)) return;
   base::fail(
       base::ExitCode::deck,
-      "{}: group {}: the entries end {:.3g} times before {}, and a time is not extrapolated beyond a factor {:.3g}: "
-      "measure it (shard8 calibrate DECK --out FILE, with a deck of this size), or allow more "
+      "{}: group {}: {} lies {:.3g} times outside of the entries, and a time is not extrapolated beyond a factor "
+      "{:.3g}: measure it (shard8 calibrate DECK --out FILE, with a deck of this size), or allow more "
       "(--extrapolate {:.0f})",
-      machine_.path, group, factor, what, most_factor_, std::ceil(factor));
+      machine_.path, group, what, factor, most_factor_, std::ceil(factor));
 }
 
 Estimate Times::product(const Product& p) const {

@@ -55,8 +55,9 @@ void phases(Out out, const Report& report) {
 void exchanges(Out out, const Report& report) {
   if (report.exchanges.empty()) return;
   const double step = report.times.mean.back().mean;
-  fmt::format_to(out, "\n{:<32}{:<10}{:>12}{:>12}{:>10}  {}\n", "exchanges of the tensor group", "method", "exposed ms",
-                 "max ms", "share %", "worst rank");
+  fmt::format_to(out, "\n{:<32}{:<10}{:>12}{:>12}{:>10}  {}\n",
+                 report.projected.empty() ? "exchanges of the tensor group" : "projected exchanges", "method",
+                 "exposed ms", "max ms", "share %", "worst rank");
   for (const ExchangeRow& row : report.exchanges) {
     const Spread& s = row.exposed;
     fmt::format_to(out, "{:<32}{:<10}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", row.name, row.method, 1e3 * s.mean,
@@ -67,8 +68,9 @@ void exchanges(Out out, const Report& report) {
 
 void collectives(Out out, const Report& report) {
   if (report.collectives.empty()) return;
-  fmt::format_to(out, "\n{:<16}{:<16}{:<7}{:>14}{:>12}{:>12}{:>12}{:>12}{:>12}\n", "collective", "group(size)", "dtype",
-                 "bytes", "calls/step", "ms/call", "exposed ms", "algbw GB/s", "busbw GB/s");
+  fmt::format_to(out, "\n{:<16}{:<16}{:<7}{:>14}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
+                 report.projected.empty() ? "collective" : "projected", "group(size)", "dtype", "bytes", "calls/step",
+                 "ms/call", "exposed ms", "algbw GB/s", "busbw GB/s");
   for (const CollectiveRow& row : report.collectives) {
     fmt::format_to(out, "{:<16}{:<16}{:<7}{:>14}{:>12.2f}{:>12.3f}{:>12.3f}{:>12.3f}{:>12.3f}\n", name_of(row.key.op),
                    fmt::format("{}({})", row.key.group, row.key.group_size), row.key.dtype, row.key.bytes,
@@ -79,7 +81,9 @@ void collectives(Out out, const Report& report) {
 void in_flight(Out out, const Report& report) {
   if (report.in_flight.empty()) return;
   const double step = report.times.mean.back().mean;
-  fmt::format_to(out, "\n{:<32}{:>14}{:>12}{:>12}\n", "collectives in flight", "ms of a step", "share %", "exposed ms");
+  fmt::format_to(out, "\n{:<32}{:>14}{:>12}{:>12}\n",
+                 report.projected.empty() ? "collectives in flight" : "projected collectives in flight", "ms of a step",
+                 "share %", "exposed ms");
   for (const InFlightRow& row : report.in_flight)
     fmt::format_to(out, "{:<16}{:<16}{:>14.3f}{:>12.2f}{:>12.3f}\n", row.operation,
                    row.group.empty() ? "" : fmt::format("{}({})", row.group, row.group_size), 1e3 * row.seconds,

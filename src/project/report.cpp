@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "deck/fields.hpp"
 #include "profile/collective_log.hpp"
 #include "train/plan/plan.hpp"
 
@@ -51,7 +52,25 @@ std::string seconds_text(double s) {
                    : fmt::format("{:.1f} min", s / 60);
 }
 
-std::string surety_text(const Answer& a) {
+/// What the machine file does not give and the simulation takes as nothing.
+std::vector<std::string_view> not_given(const deck::Config& config, const Machine& m) {
+  std::vector<std::string_view> keys;
+  const auto add = [&](bool given, std::string_view key) {
+    if (!given) keys.push_back(key);
+  };
+  if (m.device) add(m.issue_product.given() && m.issue_kernel.given(), "host.issue_* (0 s)");
+  if (config.mesh.ranks() == 1) return keys;
+  bool any = false;
+  for (const auto& row : m.slowed)
+    for (const machine::Figure& f : row) any = any || f.given();
+  add(any, "overlap (factors of 1)");
+  add(m.spread_ranks.given(), "spread.ranks (0)");
+  if (m.node_devices.given() && static_cast<double>(config.mesh.ranks()) > m.node_devices.value)
+    add(m.latency_rank.given(), "network.latency_rank (0 s)");
+  return keys;
+}
+
+std::string surety_text(const Answer& a, const deck::Config& config, const Machine& m) {
   const Projection& p = a.step;
   double all = 0;
   for (const double s : p.known_s) all += s;
@@ -59,6 +78,8 @@ std::string surety_text(const Answer& a) {
       "\nprojected step time: low {}, nominal {}, high {}{}\n", seconds_text(p.low_s), seconds_text(p.nominal_s),
       seconds_text(p.high_s),
       p.narrowed ? fmt::format(" (both cut: the cases differ by more than {:.2f} times)", kMostSpread) : "");
+  if (const auto keys = not_given(config, m); !keys.empty())
+    text += fmt::format("not given, taken as said: {}: measure them (shard8 calibrate)\n", deck::list_of(keys, "and"));
   text += "where the times of operations come from, by their share:";
   for (int k = 0; k < machine::kKnown; ++k)
     text += fmt::format("{} {} {:.1f} %", k > 0 ? "," : "", name_of(static_cast<machine::Known>(k)),
@@ -108,7 +129,7 @@ std::string changes_text(const Answer& a) {
   return text;
 }
 
-Json json_of(const Answer& a, const Machine& machine) {
+Json json_of(const Answer& a, const deck::Config& config, const Machine& machine) {
   const Projection& p = a.step;
   Json sources = Json::array();
   for (const machine::Source& s : machine.sources)
@@ -123,7 +144,10 @@ Json json_of(const Answer& a, const Machine& machine) {
                          {"factor", u.factor},
                          {"calls", u.calls},
                          {"s", u.seconds}});
-  Json object{{"machine", machine.name}, {"file", machine.path}, {"sources", std::move(sources)}};
+  Json object{{"not_given", not_given(config, machine)},
+              {"machine", machine.name},
+              {"file", machine.path},
+              {"sources", std::move(sources)}};
   object["stack"] = a.stack.empty() ? Json(nullptr) : Json(a.stack);
   object["efficiency"] = a.efficiency;
   object["step_s"] = {{"low", p.low_s}, {"nominal", p.nominal_s}, {"high", p.high_s}, {"narrowed", p.narrowed}};
@@ -192,13 +216,13 @@ std::string to_text(const Answer& a, const deck::Config& config, const Machine& 
       "memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / kGiB,
       machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / kGiB) : "");
   text += profile::to_text(report_of(a, config, machine));
-  return text + surety_text(a) + changes_text(a) + goodput_text(a);
+  return text + surety_text(a, config, machine) + changes_text(a) + goodput_text(a);
 }
 
 std::string to_json(const Answer& a, const deck::Config& config, const Machine& machine,
                     const profile::SummaryInput& input) {
   Json object = Json::parse(profile::to_json(report_of(a, config, machine), input));
-  object["projected"] = json_of(a, machine);
+  object["projected"] = json_of(a, config, machine);
   return object.dump(2);
 }
 
