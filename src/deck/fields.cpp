@@ -173,7 +173,8 @@ std::string spelled(const Field& field, const Config& config, Spelling spelling)
   const std::string value = value_text(field, config);
   const bool text = std::holds_alternative<Access<std::string>>(field.access);
   const bool choice = std::holds_alternative<ChoiceAccess>(field.access);
-  return text || (choice && spelling == Spelling::namelist) ? quoted(value) : value;
+  const bool word = choice || (field.automatic && value == "auto");
+  return text || (word && spelling == Spelling::namelist) ? quoted(value) : value;
 }
 
 std::string default_text(const Field& field) {

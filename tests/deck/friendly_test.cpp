@@ -90,7 +90,7 @@ TEST(Friendly, converted_decks_load_to_the_same) {
   EXPECT_NE(convert("inputs/quickstart.yaml", elsewhere, Spelling::namelist).find("  path = '/nowhere/text'\n"),
             std::string::npos);
   const Texts open{"mesh.shard=auto"};
-  EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::namelist).find("  shard = auto\n"), std::string::npos);
+  EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::namelist).find("  shard = 'auto'\n"), std::string::npos);
   EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::yaml).find("  shard: auto\n"), std::string::npos);
 }
 
