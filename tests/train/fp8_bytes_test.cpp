@@ -118,12 +118,12 @@ TEST(Fp8Bytes, TableOfTheDocuments) {
   if (test::world_size() != 2) GTEST_SKIP() << "the table is of two shards";
   const auto rows = all_figures();
   std::string table = fmt::format(
-      "| recipe | all-gathered a step, bytes | of BF16 | gathers of a layer a step | a layer as gathered, bytes | of "
+      "recipe | all-gathered a step, bytes | of BF16 | gathers of a layer a step | a layer as gathered, bytes | of "
       "BF16 | FP8 "
-      "shards kept by a rank, bytes |\n|---|--:|--:|--:|--:|--:|--:|\n");
+      "shards kept by a rank, bytes\n---|--:|--:|--:|--:|--:|--:\n");
   const Figures& bf16 = rows[0].second;
   for (const auto& [recipe, f] : rows)
-    table += fmt::format("| {} | {} | {:.4f} | {} | {} | {:.4f} | {} |\n", recipe == "none" ? "none (BF16)" : recipe,
+    table += fmt::format("{} | {} | {:.4f} | {} | {} | {:.4f} | {}\n", recipe == "none" ? "none (BF16)" : recipe,
                          f.communicated, static_cast<double>(f.communicated) / static_cast<double>(bf16.communicated),
                          f.calls, f.layer, static_cast<double>(f.layer) / static_cast<double>(bf16.layer), f.kept);
   if (int rank = 0; MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank != 0) return;
