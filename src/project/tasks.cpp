@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/parameters.hpp"
 
 namespace shard8::project {
 
@@ -26,10 +27,17 @@ namespace {
 
 double value_of(const machine::Figure& figure) { return figure.given() ? figure.value : 0; }
 
-/// The exchange of the tensor group that a collective at this place belongs to; kExchanges: one without a key.
-std::uint8_t exchange_of(const Operation& o, Collective op) {
-  if (!o.location.linear) return profile::kExchanges;
+/// The exchange of the tensor group that a collective at this place belongs to; kExchanges: none. `root` is the unit of
+/// the head.
+std::uint8_t exchange_of(const Operation& o, Collective op, int root) {
   const bool forward = o.phase == Phase::forward || o.recomputed, gather = op == Collective::all_gather;
+  if (!o.location.linear && o.location.unit == model::embedding_unit())
+    return static_cast<std::uint8_t>(Exchange::embedding);
+  if (!o.location.linear && o.location.unit == root)
+    return static_cast<std::uint8_t>(op == Collective::all_reduce ? Exchange::cross_entropy
+                                     : gather                     ? Exchange::head_fprop
+                                                                  : Exchange::head_dgrad);
+  if (!o.location.linear) return profile::kExchanges;
   const auto pick = [&](Exchange of_forward, Exchange of_gather, Exchange of_scatter) {
     return static_cast<std::uint8_t>(forward ? of_forward : gather ? of_gather : of_scatter);
   };
@@ -143,7 +151,7 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   const bool tensor = c.group == operation::Group(base::Axis::tensor);
   task.waiting = tensor ? Waiting::exchange : o.stream == Stream::reduce ? Waiting::reduction : Waiting::gather;
   if (tensor) {
-    task.exchange = exchange_of(o, c.op);
+    task.exchange = exchange_of(o, c.op, model::root_unit(setup_.config.model.layers));
     if (o.phase == Phase::forward || o.phase == Phase::backward)
       task.part = static_cast<std::int8_t>(Part::tensor_comm);
   }

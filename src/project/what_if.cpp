@@ -29,6 +29,19 @@ void scale_collectives(Machine& m, bool network, double factor) {
   }
 }
 
+/// Of rows over nodes the time of the smallest of their kind is latency.
+void scale_latencies(Machine& m, double factor) {
+  const std::vector<machine::CollectiveTime> before = m.collectives;
+  for (machine::CollectiveTime& entry : m.collectives) {
+    if (entry.nodes == 1) continue;
+    double latency = entry.seconds;
+    for (const machine::CollectiveTime& other : before)
+      if (other.op == entry.op && other.nodes == entry.nodes && other.ranks == entry.ranks)
+        latency = std::min(latency, other.seconds);
+    entry.seconds += (factor - 1) * latency;
+  }
+}
+
 void scale_kernels(Machine& m, double factor) {
   for (machine::KernelTime& entry : m.kernels) {
     double launch = entry.seconds;  // the time of the smallest entry, which is no matter of bandwidth
@@ -74,6 +87,7 @@ constexpr Property kProperties[] = {
      }},
     {"network.latency", "both latencies of the network",
      [](Machine& m, double factor) {
+       scale_latencies(m, factor);
        m.latency.value *= factor;
        m.latency_rank.value *= factor;
      }},
