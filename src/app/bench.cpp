@@ -21,7 +21,7 @@
 #include "train/assembly.hpp"
 
 #if defined(SHARD8_CUDA)
-#include "bench/collectives.hpp"
+#include "app/device_collectives.hpp"
 #include "tensor/cuda/stream.hpp"
 #endif
 
@@ -132,32 +132,14 @@ struct CollectiveTimes {
 
 CollectiveTimes time_collectives(const Job& job, const comm::Communicator& group,
                                  const bench::CollectiveSettings& settings) {
-  using bench::bench_sizes;
-  using profile::Collective;
-  using tensor::DType;
   std::vector<bench::BenchCase> cases;
-  for (const auto& [op, dtype] : {std::pair{Collective::all_gather, DType::u8},
-                                  {Collective::reduce_scatter, DType::fp32},
-                                  {Collective::reduce_scatter, DType::bf16},
-                                  {Collective::all_reduce, DType::fp32},
-                                  {Collective::all_to_all, DType::u8},
-                                  {Collective::send_receive, DType::u8}}) {
-    const auto more = bench_sizes(op, dtype, settings.least, settings.most, settings.factor);
+  for (const auto& [op, dtype] : kTimedCollectives) {
+    const auto more = bench::bench_sizes(op, dtype, settings.least, settings.most, settings.factor);
     cases.insert(cases.end(), more.begin(), more.end());
   }
   const auto rows = bench::bench_collectives(group, tensor::cuda::stream_of(job.runtime.exec()), cases,
                                              {.warmup = settings.warmup, .repetitions = settings.repetitions});
-  std::vector<bench::CollectiveFigures> figures;
-  for (const bench::BenchRow& row : rows)
-    figures.push_back({.group = group.name(),
-                       .ranks = group.size(),
-                       .op = row.op,
-                       .dtype = row.dtype,
-                       .bytes = row.bytes,
-                       .count = row.count,
-                       .us = row.us,
-                       .algbw = row.algbw,
-                       .busbw = row.busbw});
+  const auto figures = figures_of(group, rows);
   return {figures, bench::to_text(rows) + bench::average_text(figures)};
 }
 

@@ -29,7 +29,7 @@
 #include "train/plan/plan.hpp"
 
 #if defined(SHARD8_CUDA)
-#include "bench/collectives.hpp"
+#include "app/device_collectives.hpp"
 #include "tensor/cuda/device.hpp"
 #include "tensor/cuda/stream.hpp"
 #endif
@@ -142,31 +142,12 @@ class CollectiveTimer {
   std::vector<bench::CollectiveFigures> operator()(const comm::Communicator& group, std::uint64_t bytes,
                                                    int repetitions) {
 #if defined(SHARD8_CUDA)
-    using profile::Collective;
-    using tensor::DType;
     std::vector<bench::BenchCase> cases;
-    for (const auto& [op, dtype] : {std::pair{Collective::all_gather, DType::u8},
-                                    {Collective::reduce_scatter, DType::fp32},
-                                    {Collective::reduce_scatter, DType::bf16},
-                                    {Collective::all_reduce, DType::fp32},
-                                    {Collective::all_to_all, DType::u8},
-                                    {Collective::send_receive, DType::u8}})
-      cases.push_back({op, dtype, {bytes}});
-    std::vector<bench::CollectiveFigures> figures;
-    for (const bench::BenchRow& row : bench::bench_collectives(group, tensor::cuda::stream_of(exec_), cases,
-                                                               {.warmup = 3, .repetitions = repetitions})) {
-      figures.push_back({.group = group.name(),
-                         .ranks = group.size(),
-                         .op = row.op,
-                         .dtype = row.dtype,
-                         .bytes = row.bytes,
-                         .count = row.count,
-                         .us = row.us,
-                         .algbw = row.algbw,
-                         .busbw = row.busbw});
-      issue_us_.push_back(row.host_us);
-    }
-    return figures;
+    for (const auto& [op, dtype] : kTimedCollectives) cases.push_back({op, dtype, {bytes}});
+    const auto rows = bench::bench_collectives(group, tensor::cuda::stream_of(exec_), cases,
+                                               {.warmup = 3, .repetitions = repetitions});
+    for (const bench::BenchRow& row : rows) issue_us_.push_back(row.host_us);
+    return figures_of(group, rows);
 #else
     return bench::bench_host_collectives(
         group, {.least = bytes, .most = bytes, .factor = 2, .warmup = 2, .repetitions = repetitions, .check = false});

@@ -5,13 +5,18 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace shard8::deck {
-struct LoadResult;
+namespace shard8::base {
+class Extents;
 }
+namespace shard8::deck {
+struct Config;
+struct LoadResult;
+}  // namespace shard8::deck
 
 namespace shard8::app {
 
@@ -140,6 +145,11 @@ std::uint64_t bytes_of(const std::string& text, std::string_view option);
 /// Reads the deck for arguments.ranks. Error(deck) if its mesh has another number of ranks; `others` ends the message
 /// with what else the command offers.
 deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view command, std::string_view others);
+
+/// The config of a deck, whose text was read, on another mesh, with `more` changes after those of the arguments. Throws
+/// what deck::load_text() throws.
+deck::Config config_on(const base::Extents& mesh, const DeckArguments& arguments, const std::string& text,
+                       std::span<const std::string> more = {});
 
 /// Flushes standard output. Throws Error(environment) if something that was printed could not be written.
 void require_standard_output();

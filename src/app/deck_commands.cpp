@@ -82,6 +82,14 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
              others);
 }
 
+deck::Config config_on(const base::Extents& mesh, const DeckArguments& arguments, const std::string& text,
+                       std::span<const std::string> more) {
+  std::vector<std::string> overrides = arguments.overrides;
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  for (const base::Axis axis : base::kAxes) overrides.push_back(fmt::format("mesh.{}={}", name_of(axis), mesh[axis]));
+  return deck::load_text(text, arguments.path, overrides).config;
+}
+
 namespace {
 
 /// The folders and files that a run of this deck writes, a line "KEY PATH" for each. Names of output.dir cannot hold a
@@ -204,11 +212,8 @@ int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
   const std::uint64_t most = arguments.fit.empty() ? 0 : bytes_of(arguments.fit, "shard8 plan: --fit");
   const std::string text = deck::read_deck_file(arguments.deck.path);
-  const train::Sweep sweep = train::sweep_meshes(ranks, most, threads, [&](const base::Extents& mesh) {
-    std::vector<std::string> overrides = arguments.deck.overrides;
-    for (const base::Axis axis : base::kAxes) overrides.push_back(fmt::format("mesh.{}={}", name_of(axis), mesh[axis]));
-    return deck::load_text(text, arguments.deck.path, overrides).config;
-  });
+  const train::Sweep sweep = train::sweep_meshes(
+      ranks, most, threads, [&](const base::Extents& mesh) { return config_on(mesh, arguments.deck, text); });
   if (sweep.rows.empty())
     base::fail(
         base::ExitCode::deck,

@@ -28,7 +28,7 @@ constexpr std::string_view kDevice[] = {"host", "cuda"};
 /// What failures and checkpoints of a deck cost on the machine; nothing, and `missing` the keys, where the machine file
 /// does not say enough.
 std::optional<project::Failures> failures_of(const ProjectArguments& arguments, const deck::Config& config,
-                                             const train::Plan& plan, const machine::Machine& machine,
+                                             const train::Plan::Checkpoint& checkpoint, const machine::Machine& machine,
                                              std::vector<std::string_view>& missing) {
   const auto need = [&](const machine::Figure& figure, std::string_view key) {
     if (!figure.given()) missing.push_back(key);
@@ -41,13 +41,13 @@ std::optional<project::Failures> failures_of(const ProjectArguments& arguments, 
   if (!missing.empty() || machine.failures.value <= 0) return {};
   project::Failures f;
   f.between_s = 3600 / (machine.failures.value * static_cast<double>(config.mesh.ranks()));
-  const auto state = static_cast<double>(plan.checkpoint.state);
+  const auto state = static_cast<double>(checkpoint.state);
   const auto seconds = [&](const machine::Figure& bandwidth) {
     return bandwidth.given() ? state / bandwidth.value : 0.0;
   };
   f.durable_s = arguments.durable_s >= 0 ? arguments.durable_s : seconds(machine.write_bandwidth);
   const double copy_s =
-      machine.host_bandwidth.given() ? static_cast<double>(plan.checkpoint.copies) / machine.host_bandwidth.value : 0;
+      machine.host_bandwidth.given() ? static_cast<double>(checkpoint.copies) / machine.host_bandwidth.value : 0;
   f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? copy_s : f.durable_s;
   f.durable_s = std::max(f.durable_s, f.hold_up_s);
   f.restart_s = (machine.restart_s.given() ? machine.restart_s.value : 0) + seconds(machine.read_bandwidth);
@@ -97,14 +97,10 @@ int project_sweep(const ProjectArguments& arguments, const machine::Machine& mac
   std::vector<project::Varied> varied;
   for (const std::string& text : arguments.vary) varied.push_back(read_varied(text));
   const std::string text = deck::read_deck_file(arguments.deck.path);
-  const project::Sweep sweep = project::sweep(
-      ranks, most, machine, settings, varied, [&](const base::Extents& mesh, std::span<const std::string> given) {
-        std::vector<std::string> overrides = arguments.deck.overrides;
-        overrides.insert(overrides.end(), given.begin(), given.end());
-        for (const base::Axis axis : base::kAxes)
-          overrides.push_back(fmt::format("mesh.{}={}", name_of(axis), mesh[axis]));
-        return deck::load_text(text, arguments.deck.path, overrides).config;
-      });
+  const project::Sweep sweep = project::sweep(ranks, most, machine, settings, varied,
+                                              [&](const base::Extents& mesh, std::span<const std::string> given) {
+                                                return config_on(mesh, arguments.deck, text, given);
+                                              });
   if (sweep.rows.empty())
     base::fail(
         base::ExitCode::deck,
@@ -159,16 +155,17 @@ int project_command(const ProjectArguments& given) {
   }
   const deck::Config& config = deck.config;
   print_warnings(deck);
-  deck::Config with_checkpoints = config;  // what a checkpoint would cost a deck that writes none
-  if (with_checkpoints.checkpoint.dir.empty()) with_checkpoints.checkpoint.dir = deck::CheckpointConfig::kDefaultDir;
-  const train::Plan plan = train::make_plan(with_checkpoints, 1);
+  const train::Plan plan = train::make_plan(config, 1);
+  const train::Setup setup = train::Setup::make(config, 0, 1);
+  train::State state(setup, tensor::ArenaSet::measure());
+  const train::Plan::Checkpoint checkpoint = train::checkpoint_bytes(setup, state);  // also of a deck that writes none
   project::Answer answer;
   answer.step = project::project(config, machine, settings);
   answer.efficiency = arguments.efficiency;
   if (stack) answer.stack = stack->name + ' ' + stack->release;
-  answer.memory = train::make_plan(config, 1).total_bytes();
+  answer.memory = plan.total_bytes();
   std::vector<std::string_view> missing;
-  answer.failures = failures_of(arguments, config, plan, machine, missing);
+  answer.failures = failures_of(arguments, config, checkpoint, machine, missing);
   if (!missing.empty())
     answer.no_goodput = fmt::format("{} gives no {}; --hold-up and --durable stand for figures of checkpoints",
                                     machine.path, deck::list_of(missing, "and"));

@@ -11,8 +11,8 @@ namespace shard8::base {
 /// The system's clock, in seconds since the begin of 1970, UTC.
 double unix_now();
 
-/// When this process began, on the same clock: its age as the kernel keeps it, to 10 ms, subtracted from now. Where
-/// /proc does not tell the age, now.
+/// When this process began, on the same clock: unix_now() less the age of the process, which the kernel knows to 10 ms.
+/// unix_now() where /proc does not tell the age.
 double process_began();
 
 /// When a file was last written to, on the same clock; nothing if it cannot be looked at.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/divisors.hpp"
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
 
@@ -31,16 +32,10 @@ bool overlaps(const Config& c) { return c.overlap.enable; }
 /// "mesh.tensor could be 1, 2 or 4": the divisors of `divided`, of many those nearest to `given`.
 std::string could_be(std::string_view path, std::int64_t divided, std::int64_t given) {
   constexpr std::size_t kMostShown = 4;  // on each side of `given`; chosen
-  std::vector<std::int64_t> low, high;
-  for (std::int64_t d = 1; d * d <= divided; ++d) {
-    if (divided % d != 0) continue;
-    low.push_back(d);
-    if (d * d != divided) high.insert(high.begin(), divided / d);
-  }
-  low.insert(low.end(), high.begin(), high.end());
-  const auto above = std::upper_bound(low.begin(), low.end(), given);
-  const auto from = above - low.begin() > static_cast<std::ptrdiff_t>(kMostShown) ? above - kMostShown : low.begin();
-  const auto to = low.end() - above > static_cast<std::ptrdiff_t>(kMostShown) ? above + kMostShown : low.end();
+  const std::vector<std::int64_t> all = base::divisors_of(divided);
+  const auto above = std::upper_bound(all.begin(), all.end(), given);
+  const auto from = above - all.begin() > static_cast<std::ptrdiff_t>(kMostShown) ? above - kMostShown : all.begin();
+  const auto to = all.end() - above > static_cast<std::ptrdiff_t>(kMostShown) ? above + kMostShown : all.end();
   std::vector<std::string> texts;
   for (auto d = from; d != to; ++d) texts.push_back(std::to_string(*d));
   const std::vector<std::string_view> names(texts.begin(), texts.end());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/divisors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "train/plan/plan.hpp"
@@ -30,18 +31,6 @@ void for_each_combination(const std::vector<Varied>& varied,
     for_each_combination(varied, use, values);
     values.pop_back();
   }
-}
-
-/// In ascending order.
-std::vector<std::int64_t> divisors_of(std::int64_t n) {
-  std::vector<std::int64_t> low, high;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    low.push_back(d);
-    if (d * d != n) high.insert(high.begin(), n / d);
-  }
-  low.insert(low.end(), high.begin(), high.end());
-  return low;
 }
 
 Json json_of(const SweepRow& row, const std::vector<Varied>& varied) {
@@ -89,8 +78,8 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
     row.tokens_per_s = static_cast<double>(config.data.batch * config.model.seq) / row.step.nominal_s;
     all.rows.push_back(std::move(row));
   };
-  for (const std::int64_t replicate : divisors_of(ranks)) {
-    for (const std::int64_t tensor : divisors_of(ranks / replicate)) {
+  for (const std::int64_t replicate : base::divisors_of(ranks)) {
+    for (const std::int64_t tensor : base::divisors_of(ranks / replicate)) {
       const base::Extents mesh(static_cast<int>(replicate), static_cast<int>(ranks / replicate / tensor),
                                static_cast<int>(tensor));
       for_each_combination(all.varied, [&](const std::vector<std::string>& values) { try_one(mesh, values); });

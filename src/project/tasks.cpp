@@ -144,8 +144,7 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   task.queue = queue_of(o.stream, c.group);
   task.load = m.load_of(c.op, at.nodes);
   task.link = at.nodes == 1 ? Link::node : Link::network;
-  const machine::Placement& place = at;
-  const double empty = times_.collective(c.op, place, 1).seconds;
+  const double empty = times_.collective(c.op, at, 1).seconds;
   task.demand = static_cast<float>(task.seconds > 0 ? std::max(0.0, 1 - empty / task.seconds) : 0);
   task.issue_s = issue_ * value_of(m.issue_collective);
   const bool tensor = c.group == operation::Group(base::Axis::tensor);

@@ -23,10 +23,10 @@ TEST(BrokenMachines, every_file_gives_its_message) {
   EXPECT_GE(files.size(), 18u);
   for (const fs::path& file : files) {
     const std::string expect = file.string() + ".expect";
-    const std::string message = error_of(read_all(file), file.string()) + '\n';
+    const std::string message = error_of(read_file(file), file.string()) + '\n';
     if (std::getenv("SHARD8_REWRITE") != nullptr) std::ofstream(expect, std::ios::binary) << message;
     ASSERT_TRUE(fs::exists(expect)) << expect;
-    EXPECT_EQ(message, read_all(expect)) << file;
+    EXPECT_EQ(message, read_file(expect)) << file;
   }
 }
 
@@ -50,7 +50,7 @@ TEST(BrokenMachines, files_that_cannot_be_read) {
 
 TEST(BrokenMachines, a_deck_is_no_machine) {
   const AtRoot at_root;
-  EXPECT_EQ(error_of(read_all("inputs/quickstart.yaml")),
+  EXPECT_EQ(error_of(read_file("inputs/quickstart.yaml")),
             "m.yaml: error: this is a deck of a training, not a machine file; 'shard8 deck --machine' prints one to be "
             "filled in");
 }

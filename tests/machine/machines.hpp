@@ -13,25 +13,12 @@
 #include "machine/fields.hpp"
 #include "machine/read.hpp"
 #include "machine/rows.hpp"
+#include "tests/deck/decks.hpp"
 
 namespace shard8::machine {
 
-inline std::string read_all(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Makes the repository's root the working directory until the end of the scope.
-class AtRoot {
- public:
-  AtRoot() : before_(std::filesystem::current_path()) { std::filesystem::current_path(SHARD8_SOURCE_DIR); }
-  ~AtRoot() { std::filesystem::current_path(before_); }
-  AtRoot(const AtRoot&) = delete;
-  AtRoot& operator=(const AtRoot&) = delete;
-
- private:
-  std::filesystem::path before_;
-};
+using deck::AtRoot;
+using deck::read_file;
 
 /// The message of the error with which reading the text ends; empty if it is read. The exit code must be 2.
 inline std::string error_of(const std::string& text, const std::string& name = "m.yaml") {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/divisors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "deck/layout.hpp"
@@ -42,11 +43,9 @@ SentBytes sent_bytes(const Traffic& traffic) {
 Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
                    const std::function<deck::Config(const base::Extents&)>& load) {
   Sweep sweep{.ranks = ranks, .most = most};
-  for (std::int64_t replicate = 1; replicate <= ranks; ++replicate) {
-    if (ranks % replicate != 0) continue;
+  for (const std::int64_t replicate : base::divisors_of(ranks)) {
     const std::int64_t model_ranks = ranks / replicate;
-    for (std::int64_t tensor = 1; tensor <= model_ranks; ++tensor) {
-      if (model_ranks % tensor != 0) continue;
+    for (const std::int64_t tensor : base::divisors_of(model_ranks)) {
       const base::Extents mesh(replicate, model_ranks / tensor, tensor);
       try {
         SweepRow row = row_of(load(mesh), threads);
