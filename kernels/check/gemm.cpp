@@ -44,7 +44,7 @@ void check_scales(const char* kernel, const Factor& f) {
 }
 
 void check_factor(const char* kernel, const Factor& f) {
-  SHARD8_REQUIRE(f.matrix.matrix_scale_inv.empty(), "{}: {} has a second level of scales, which no product reads",
+  SHARD8_REQUIRE(f.matrix.matrix_scale_inv == nullptr, "{}: {} has a second level of scales, which no product reads",
                  kernel, f.name);
   const DType dtype = f.matrix.data.dtype;
   if (is_float8(dtype)) return check_scales(kernel, f);

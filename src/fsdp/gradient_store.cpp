@@ -16,8 +16,23 @@ GradientStore::GradientStore(operation::Executor& executor, const UnitBuffers& b
       buffers_(buffers),
       mesh_(mesh),
       slots_(static_cast<std::size_t>(buffers.gradients().slots())) {
-  for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u)
-    places_.push_back({buffers.gradients().first_slot(u), buffers.gradients().first_place(u)});
+  for (int u = 0; u < static_cast<int>(buffers.units().size()); ++u) places_.push_back(make_place(u));
+}
+
+GradientStore::Place GradientStore::make_place(int unit) const {
+  const GradientSlots& memory = buffers_.gradients();
+  Place made{memory.first_slot(unit), memory.first_place(unit), {}, {}};
+  const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const ShardLayout& layout = buffers_.weights(unit)[p].layout;
+    const Tensor& padded = made.forms.whole[p];
+    const Tensor rows = padded.slice(0, layout.rows);
+    made.whole.push_back(parameters[p].vector ? rows.reshaped({layout.rows}) : rows);
+    const std::int64_t overwritten = parameters[p].gradient_overwritten ? layout.rows : 0;
+    const Tensor cleared = padded.slice(overwritten, layout.padded_rows() - overwritten);
+    if (cleared.count() > 0) made.cleared.push_back(cleared);
+  }
+  return made;
 }
 
 int GradientStore::slot_of(int unit) {
@@ -34,24 +49,20 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
   if (slot.unit >= 0 && slot.unit != unit) complete(s);
-  auto& [place_slot, memory] = places_[static_cast<std::size_t>(unit)];
-  buffers_.gradients().move(memory, place_slot, s);
-  const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
+  Place& place = places_[static_cast<std::size_t>(unit)];
+  buffers_.gradients().move(place.slot, s, [&](const MoveViews& move) {
+    move(place.forms);
+    move(place.whole);
+    move(place.cleared);
+  });
   slot.unit = unit;
-  slot.view.clear();
+  if (!first_micro_batch) return {place.whole, true};
   const operation::At at(executor_, unit);
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const ShardLayout& layout = buffers_.weights(unit)[p].layout;
-    const Tensor rows = memory.whole[p].slice(0, layout.rows);
-    slot.view.push_back(parameters[p].vector ? rows.reshaped({layout.rows}) : rows);
-    if (!first_micro_batch) continue;
-    const std::int64_t overwritten = parameters[p].gradient_overwritten ? layout.rows : 0;
-    const Tensor cleared = memory.whole[p].slice(overwritten, layout.padded_rows() - overwritten);
+  for (const Tensor& cleared : place.cleared)
     executor_.issue(
         operation::Kernel{"fill_zero", cleared.rows(), cleared.cols(), cleared.dtype, cleared.dtype}.writes(cleared),
         [&](const tensor::Exec& exec) { kernels::fill_zero(exec, cleared); });
-  }
-  return {slot.view, !first_micro_batch};
+  return {place.whole, false};
 }
 
 void GradientStore::reduce(int unit) {

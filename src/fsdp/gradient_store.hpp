@@ -46,13 +46,15 @@ class GradientStore {
   struct Slot {
     int unit = -1;  ///< whose gradients the slot holds, or -1
     operation::Issued<comm::Request> scatter, replica_sum;
-    std::vector<tensor::Tensor> view;  ///< Gradients::whole
   };
-  /// The gradients of a unit in the slot in which they were summed last.
+  /// The gradients of a unit in the slot in which they were summed last, with views that are made once.
   struct Place {
     int slot = 0;
     GradientForms forms;
+    std::vector<tensor::Tensor> whole;    ///< Gradients::whole
+    std::vector<tensor::Tensor> cleared;  ///< what the first micro-batch clears
   };
+  Place make_place(int unit) const;
   int slot_of(int unit);
   void complete(int slot);
   void finish_replica_sums();

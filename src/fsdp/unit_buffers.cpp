@@ -13,8 +13,8 @@ using WeightsOfUnits = std::vector<std::vector<WeightForms>>;
 
 void MoveViews::operator()(Tensor& view) const {
   const std::less<const std::byte*> before;
-  if (view.data == nullptr || before(view.data, from_.data) || !before(view.data, from_.data + from_.bytes())) return;
-  view.data = to_.data + (view.data - from_.data);
+  if (view.data == nullptr || before(view.data, begin_) || !before(view.data, end_)) return;
+  view.data = to_ + (view.data - begin_);
 }
 
 void MoveViews::operator()(Copies& copies) const {

@@ -19,7 +19,8 @@ namespace shard8::fsdp {
 /// memory.
 class MoveViews {
  public:
-  MoveViews(const tensor::Tensor& from, const tensor::Tensor& to) : from_(from), to_(to) {}
+  MoveViews(const tensor::Tensor& from, const tensor::Tensor& to)
+      : begin_(from.data), end_(from.data + from.bytes()), to_(to.data) {}
   void operator()(tensor::Tensor& view) const;
   void operator()(Copies& copies) const;
   void operator()(GatheredCopy& copy) const;
@@ -30,8 +31,8 @@ class MoveViews {
   }
 
  private:
-  const tensor::Tensor& from_;
-  const tensor::Tensor& to_;
+  const std::byte *begin_, *end_;
+  std::byte* to_;
 };
 
 /// Slots: memory that items use by turns, one item at a time. An item is a copy of a unit's weights or the gradients of
@@ -49,16 +50,19 @@ class Slots {
   int first_slot(int item) const { return std::max(own_slot(item), 0); }
   /// The forms of an item in the first slot that may hold it.
   const Forms& first_place(int item) const { return first_places_[index(item)]; }
-  /// Moves the forms of an item from the slot `slot` to the slot `to`, and sets `slot` to `to`.
-  void move(Forms& forms, int& slot, int to) const {
-    if (slot != to) MoveViews(slots_[index(slot)], slots_[index(to)])(forms);
+  /// Moves views of an item's memory from the slot `slot` to the slot `to`, by move(const MoveViews&), and sets `slot`
+  /// to `to`. Does nothing if they are there already.
+  template <class Move>
+  void move(int& slot, int to, const Move& move) const {
+    if (slot == to) return;
+    move(MoveViews(slots_[index(slot)], slots_[index(to)]));
     slot = to;
   }
   /// The forms of an item in `slot`: its own slot, or a rotating slot if it has none.
   Forms place(int slot, int item) const {
     Forms forms = first_place(item);
     int at = first_slot(item);
-    move(forms, at, slot);
+    move(at, slot, [&](const MoveViews& views) { views(forms); });
     return forms;
   }
 
@@ -160,7 +164,7 @@ class UnitBuffers {
   base::Sharing sharing(int unit) const { return units_[index(unit)].sharing(); }
   /// Whether this rank counts the parameter in the norm of the gradients.
   bool counts(int unit, std::size_t parameter) const {
-    return units_[index(unit)].parameters[parameter].sharing.counts(options_.place);
+    return weights_[index(unit)][parameter].sharing.counts(options_.place);
   }
 
  private:

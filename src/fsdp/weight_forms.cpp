@@ -86,6 +86,7 @@ WeightForms WeightForms::make(const ParameterShape& parameter, const Options& op
   WeightForms w;
   w.cols = parameter.cols;
   w.vector = parameter.vector;
+  w.sharing = parameter.sharing;
   w.layout = ShardLayout::make(parameter.rows, shards, parameter.granularity);
   w.shard = options.place.rank(parameter.sharing.sharded);
   w.scale_inv = parameter.scale_inv;

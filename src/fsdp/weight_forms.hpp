@@ -173,18 +173,20 @@ enum class Source : std::uint8_t {
   in_place,  ///< one shard: nothing is transferred, the master or the stored shard is read where it lies
 };
 
-/// One parameter: what its forms are, and those that this rank keeps from step to step.
+/// One parameter: what its forms are, and those that this rank keeps from step to step. What every step reads of every
+/// parameter comes first, so that it lies in few cache lines.
 struct WeightForms {
   std::int64_t cols = 1;
-  bool vector = false;
   ShardLayout layout;
-  int shard = 0;               ///< this rank's number among the D ranks
-  Formats communicated, read;  ///< of the forms `communicated` and `read`
+  int shard = 0;  ///< this rank's number among the D ranks
+  bool vector = false;
   Source source = Source::hook;
-  tensor::Tensor scale_inv;          ///< ParameterShape::scale_inv
-  tensor::Tensor master, remainder;  ///< (S, C); without Options::master_remainder `remainder` is empty
-  Copies stored;                     ///< (S, C); empty unless Cast::stored
-  tensor::Tensor gradient;           ///< (S, C) fp32; UnitBuffers allocates it
+  base::Sharing sharing{};
+  Formats communicated, read;       ///< of the forms `communicated` and `read`
+  tensor::Tensor master, gradient;  ///< (S, C); the gradient is fp32, and UnitBuffers allocates it
+  tensor::Tensor remainder;         ///< (S, C); empty without Options::master_remainder
+  tensor::Tensor scale_inv;         ///< ParameterShape::scale_inv
+  Copies stored;                    ///< (S, C); empty unless Cast::stored
 
   /// Takes memory for master, remainder and stored shard from `weights`. Throws Error(failed) if the rows or the shards
   /// of the parameter are not whole blocks of its formats (with the arithmetic).

@@ -23,8 +23,32 @@ WeightStore::WeightStore(operation::Executor& executor, const UnitBuffers& buffe
       schedule_(make_schedule(buffers)),
       slots_(static_cast<std::size_t>(buffers.gather().slots())),
       copy_in_use_(buffers.units().size(), -1) {
-  for (int c = 0; c < buffers.gather().copies(); ++c)
-    copies_.push_back({buffers.gather().first_slot(c), buffers.gather().first_place(c)});
+  for (int c = 0; c < buffers.gather().copies(); ++c) copies_.push_back(make_copy(c));
+}
+
+WeightStore::Copy WeightStore::make_copy(int id) const {
+  const GatherSlots& memory = buffers_.gather();
+  const GatheredCopy& place = memory.first_place(id);
+  const int unit = memory.unit_of(id);
+  Copy made{.unit = unit,
+            .slot = memory.first_slot(id),
+            .sharded = buffers_.sharing(unit).sharded,
+            .ranks = buffers_.shard_ranks(unit),
+            .read = place.read,
+            .transferred = place.transferred,
+            .own = place.own,
+            .before = {},
+            .after = {}};
+  const std::vector<WeightForms>& weights = buffers_.weights(unit);
+  for (std::size_t p = 0; p < weights.size(); ++p) {
+    const WeightForms& w = weights[p];
+    const Copies& communicated = place.communicated[p];
+    const int parameter = static_cast<int>(p);
+    if (w.source == Source::hook)
+      made.before.push_back({parameter, slice(communicated, w.first_row(), w.layout.rows_per_shard)});
+    if (w.converted()) made.after.push_back({parameter, slice(communicated, 0, w.layout.rows), place.read[p]});
+  }
+  return made;
 }
 
 void WeightStore::begin_step(std::span<const Visit> visits) {
@@ -48,13 +72,13 @@ std::span<const GatheredWeight> WeightStore::acquire(int unit, Pass pass) {
   for (const auto& gather : schedule_.acquire(id)) start(gather);
   in_use_copy = id;
   finish({id, schedule_.slot_of(id)});
-  return copy(id).forms.read;
+  return copy(id).read;
 }
 
 std::span<const GatheredWeight> WeightStore::in_use(int unit) const {
   const int id = copy_in_use_[static_cast<std::size_t>(unit)];
   SHARD8_REQUIRE(id >= 0, "unit {} is not in use", unit);
-  return copies_[static_cast<std::size_t>(id)].forms.read;
+  return copies_[static_cast<std::size_t>(id)].read;
 }
 
 void WeightStore::release(int unit) {
@@ -63,61 +87,46 @@ void WeightStore::release(int unit) {
   schedule_.release(std::exchange(in_use_copy, -1));
 }
 
-/// Has the hook write this rank's rows where they are not stored.
-void WeightStore::write_own(int unit, const GatheredCopy& copy) {
-  const auto& weights = buffers_.weights(unit);
-  own_.clear();
-  for (std::size_t p = 0; p < weights.size(); ++p)
-    if (const WeightForms& w = weights[p]; w.source == Source::hook)
-      own_.push_back({static_cast<int>(p), slice(copy.communicated[p], w.first_row(), w.layout.rows_per_shard)});
-  if (!own_.empty()) hooks_.before(unit, own_);
-}
-
-/// Has the hook cast what arrived where products read another format.
-void WeightStore::convert(int unit, const GatheredCopy& copy) {
-  const auto& weights = buffers_.weights(unit);
-  arrived_.clear();
-  for (std::size_t p = 0; p < weights.size(); ++p)
-    if (const WeightForms& w = weights[p]; w.converted())
-      arrived_.push_back({static_cast<int>(p), slice(copy.communicated[p], 0, w.layout.rows), copy.read[p]});
-  if (!arrived_.empty()) hooks_.after(unit, arrived_);
-}
-
+/// Has the hook write this rank's rows where they are not stored, then starts the all-gather.
 void WeightStore::start(const GatherSchedule::Start& gather) {
-  const GatherSlots& memory = buffers_.gather();
-  const int unit = memory.unit_of(gather.copy);
-  const operation::At at(executor_, unit);
+  Copy& copy = this->copy(gather.copy);
+  const operation::At at(executor_, copy.unit);
   const auto issue = executor_.timer().issue(profile::Issue::gather);
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
-  GatheredCopy& forms = copy(gather.copy).forms;
-  memory.move(forms, copy(gather.copy).slot, gather.slot);
+  buffers_.gather().move(copy.slot, gather.slot, [&](const MoveViews& move) {
+    move(copy.read);
+    move(copy.transferred);
+    for (GatherHooks::Own& own : copy.before) move(own.communicated);
+    for (GatherHooks::Arrived& arrived : copy.after) {
+      move(arrived.communicated);
+      move(arrived.read);
+    }
+  });
   slot.ready = false;
   ++slot.generation;
-  for (GatheredWeight& weight : forms.read) weight.stamp = {&slot.generation, slot.generation};
-  write_own(unit, forms);
-  if (forms.transferred.empty()) return;
-  const base::AxisSet sharded = buffers_.sharing(unit).sharded;
-  slot.gather = executor_.issue({.group = sharded,
-                                 .ranks = buffers_.shard_ranks(unit),
-                                 .stream = operation::Stream::gather,
-                                 .tensors = forms.transferred},
-                                [&] {
-                                  return mesh_.group(sharded).all_gather_in_place(
-                                      forms.transferred, forms.own, {}, comm::Communicator::OwnPart::returned);
-                                });
+  for (GatheredWeight& weight : copy.read) weight.stamp = {&slot.generation, slot.generation};
+  if (!copy.before.empty()) hooks_.before(copy.unit, copy.before);
+  if (copy.transferred.empty()) return;
+  slot.gather = executor_.issue(
+      {.group = copy.sharded, .ranks = copy.ranks, .stream = operation::Stream::gather, .tensors = copy.transferred},
+      [&] {
+        return mesh_.group(copy.sharded)
+            .all_gather_in_place(copy.transferred, copy.own, {}, comm::Communicator::OwnPart::returned);
+      });
 }
 
-/// Waits for the all-gather and converts what arrived. Does nothing if the gather is finished already.
+/// Waits for the all-gather and has the hook cast what arrived where products read another format. Does nothing if the
+/// gather is finished already.
 void WeightStore::finish(const GatherSchedule::Start& gather) {
   Slot& slot = slots_[static_cast<std::size_t>(gather.slot)];
   if (slot.ready) return;
-  const int unit = buffers_.gather().unit_of(gather.copy);
-  const operation::At at(executor_, unit);
+  const Copy& copy = this->copy(gather.copy);
+  const operation::At at(executor_, copy.unit);
   {
     auto phase = executor_.timer().phase(profile::Phase::gather_wait, "wait");
     executor_.wait(slot.gather);
   }
-  convert(unit, copy(gather.copy).forms);
+  if (!copy.after.empty()) hooks_.after(copy.unit, copy.after);
   slot.ready = true;
 }
 

@@ -72,15 +72,19 @@ class WeightStore {
     bool ready = false;            ///< the gather is complete and converted
     operation::Issued<comm::Request> gather;
   };
-  /// A copy in the slot into which it was gathered last. A copy is in one slot at a time, so its forms are moved from
-  /// slot to slot, and a gather allocates nothing.
+  /// A copy in the slot into which it was gathered last, as its gathers need it. A copy is in one slot at a time, so
+  /// its views are made once and moved from slot to slot: a gather allocates nothing and makes no view.
   struct Copy {
-    int slot = 0;
-    GatheredCopy forms;
+    int unit = 0, slot = 0;
+    base::AxisSet sharded{};                       ///< the unit's base::Sharing::sharded
+    int ranks = 1;                                 ///< over which the unit is sharded
+    std::vector<GatheredWeight> read;              ///< GatheredCopy::read
+    std::vector<tensor::Tensor> transferred, own;  ///< as in GatheredCopy
+    std::vector<GatherHooks::Own> before;          ///< for the hook before the gather
+    std::vector<GatherHooks::Arrived> after;       ///< for the hook after the gather
   };
+  Copy make_copy(int id) const;
   Copy& copy(int id) { return copies_[static_cast<std::size_t>(id)]; }
-  void write_own(int unit, const GatheredCopy& copy);
-  void convert(int unit, const GatheredCopy& copy);
   void start(const GatherSchedule::Start& gather);
   void finish(const GatherSchedule::Start& gather);
 
@@ -91,10 +95,8 @@ class WeightStore {
   GatherSchedule schedule_;
   std::vector<Slot> slots_;
   std::vector<Copy> copies_;
-  std::vector<int> copy_in_use_;               ///< by unit; -1: the unit is not in use
-  std::vector<int> visits_;                    ///< the copy of each visit of the step
-  std::vector<GatherHooks::Own> own_;          ///< of the gather that is being started
-  std::vector<GatherHooks::Arrived> arrived_;  ///< of the gather that is being finished
+  std::vector<int> copy_in_use_;  ///< by unit; -1: the unit is not in use
+  std::vector<int> visits_;       ///< the copy of each visit of the step
 };
 
 }  // namespace shard8::fsdp

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -29,54 +29,48 @@ class Leases {
 
  private:
   friend class Lease;
-  struct Held {
-    const std::byte *begin = nullptr, *end = nullptr;  ///< null: free
-    std::string_view what;
-  };
-  std::array<Held, 32> held_{};
+  static constexpr int kMost = 32;
+  std::uint32_t held_ = 0;  ///< a bit for each place that is held; the entries of other places are old
+  std::array<const std::byte*, kMost> begin_{}, end_{};
+  std::array<std::string_view, kMost> what_{};
 };
 
-/// Holds the bytes of up to three tensors from its construction until its end. Move-only: the object that has the Lease
-/// is the one that may read the tensors, and who passes the object on passes the memory on.
+/// Holds the bytes of tensors from its construction until its end. Move-only: the object that has the Lease is the one
+/// that may read the tensors, and who passes the object on passes the memory on.
 class Lease {
  public:
+  /// The bytes of a tensor.
+  struct Bytes {
+    const std::byte *begin = nullptr, *end = nullptr;
+    Bytes() = default;
+    Bytes(const tensor::Tensor& t)  // NOLINT: a tensor is its bytes
+        : begin(t.data), end(t.data == nullptr ? nullptr : t.data + t.bytes()) {}
+  };
+
   Lease() = default;
   /// `what` the tensors are, for errors; it must outlive the Lease. Tensors that are empty, or lie where one before
   /// lies, are left out. Throws Error(failed), naming both, and holds nothing, if another Lease holds one of the bytes.
-  Lease(Leases& leases, std::string_view what, std::initializer_list<tensor::Tensor> tensors) : Lease() {
-    for (const tensor::Tensor& t : tensors) hold(leases, what, t);
+  Lease(Leases& leases, std::string_view what, std::initializer_list<Bytes> tensors) : Lease() {
+    for (const Bytes& bytes : tensors) hold(leases, what, bytes);
   }
-  Lease(Lease&& other) noexcept : held_(other.held_), count_(std::exchange(other.count_, 0)) {}
+  Lease(Lease&& other) noexcept : leases_(other.leases_), held_(std::exchange(other.held_, 0)) {}
   Lease& operator=(Lease&& other) noexcept {
+    std::swap(leases_, other.leases_);
     std::swap(held_, other.held_);
-    std::swap(count_, other.count_);
     other.release();
     return *this;
   }
   ~Lease() { release(); }
 
-  /// Holds one more tensor.
-  void hold(Leases& leases, std::string_view what, const tensor::Tensor& t) {
-    const std::byte *begin = t.data, *end = t.empty() ? begin : begin + t.bytes();
-    const auto own = std::span(held_).first(count_);
-    if (begin == end || std::ranges::any_of(own, [&](const auto* h) { return h->begin == begin; })) return;
-    Leases::Held* free = nullptr;
-    for (Leases::Held& h : leases.held_) {
-      if (h.begin == nullptr) free = &h;
-      if (h.begin < end && begin < h.end)
-        base::fail(base::ExitCode::failed, "{} would overwrite {}, which is still in use", what, h.what);
-    }
-    SHARD8_REQUIRE(free != nullptr && count_ < held_.size(), "there is no room for another lease, of {}", what);
-    *free = {begin, end, what};
-    held_[count_++] = free;
-  }
+  /// Holds one more tensor, of the same Leases.
+  void hold(Leases& leases, std::string_view what, const Bytes& bytes);
 
  private:
   void release() {
-    while (count_ > 0) *held_[--count_] = {};
+    if (held_ != 0) leases_->held_ &= ~std::exchange(held_, 0);
   }
-  std::array<Leases::Held*, 3> held_{};
-  std::size_t count_ = 0;
+  Leases* leases_ = nullptr;
+  std::uint32_t held_ = 0;  ///< a bit for each place of *leases_ that this Lease holds
 };
 
 /// What every module computes with. The trainer owns it and passes it down.
@@ -96,7 +90,7 @@ struct Context {
     return executor.issue(what, work);
   }
   /// See Lease.
-  [[nodiscard]] Lease lease(std::string_view what, std::initializer_list<tensor::Tensor> tensors) const {
+  [[nodiscard]] Lease lease(std::string_view what, std::initializer_list<Lease::Bytes> tensors) const {
     return {leases, what, tensors};
   }
 };

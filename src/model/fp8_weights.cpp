@@ -26,7 +26,8 @@ class Casts {
   void add(const kernels::Cast& cast) {
     if (count_ == list_.size()) issue();
     list_[count_++] = cast;
-    kernel_ = kernel_.reads(cast.in).writes(cast.out);
+    kernel_.read += operation::bytes_of(cast.in);
+    kernel_.written += operation::bytes_of(cast.out);
     kernel_.rows += cast.out.count();
     kernel_.in = cast.in.dtype;
     kernel_.out = cast.out.dtype;

@@ -92,7 +92,7 @@ RowBackward LayernormMlp::begin_backward(const Context& context, const Tensor& d
   return {context, saved.fc2, dx, scratch.fc2, fc2_exchanges.gather};
 }
 
-std::optional<RowWgrad> LayernormMlp::backward(const Context& context, RowBackward fc2, const Tensor& dx,
+std::optional<RowWgrad> LayernormMlp::backward(const Context& context, RowBackward&& fc2, const Tensor& dx,
                                                const Gradients& dw, const Tensor& x, const Saved& saved,
                                                const Weights& w, const Scratch& scratch) const {
   std::optional<RowWgrad> wgrad;

@@ -46,7 +46,7 @@ struct LayernormMlp {
                              const Scratch& scratch) const;
   /// Goes on with `fc2`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path
   /// included. Overwrites saved.preactivation. Returns the wgrad of fc2 if it is deferred.
-  [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward fc2, const tensor::Tensor& dx,
+  [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward&& fc2, const tensor::Tensor& dx,
                                                  const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
                                                  const Weights& w, const Scratch& scratch) const;
 

@@ -49,12 +49,12 @@ Gathering start_gather(const Context& context, const TensorExchange& gather, con
 
 /// y (tokens, n) = x·wᵀ + bias of all tokens. Hosts compute it rank by rank, so that its bits are those of products
 /// that do not wait for all ranks: a library may compute a product of few rows in another way than one of many.
-void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, const LinearWeights& w) {
+void fprop_of_ranks(const Context& context, const Tensor& y, const Operand& x, const Weight& w, const Tensor& bias) {
   const int ranks = context.tensor_group.size();
-  if (context.device() || ranks == 1) return fprop(context, y, x, w.weight, w.bias);
+  if (context.device() || ranks == 1) return fprop(context, y, x, w, bias);
   const std::int64_t tokens = y.rows() / ranks;
   for (int rank = 0; rank < ranks; ++rank)
-    fprop(context, y.slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w.weight, w.bias);
+    fprop(context, y.slice(rank * tokens, tokens), x.slice(rank * tokens, tokens), w, bias);
 }
 
 /// local (T_local, n): this rank's tokens of the sum of x·wᵀ over the tensor group, plus `addend` unless it is empty.
@@ -64,7 +64,7 @@ HeldSum fprop_and_scatter(const Context& context, const Tensor& local, const Ope
                           bool may_stay_partial) {
   Partial partial(context, scatter.name, scratch.partial, local);
   if (!scatter.hidden()) {
-    fprop_of_ranks(context, partial.matrix, x, {w.weight, {}});
+    fprop_of_ranks(context, partial.matrix, x, w.weight, {});
     reduce_scatter_tokens(context, scatter.name, local, std::move(partial), addend);
     return local;
   }
@@ -153,7 +153,7 @@ void column_linear_forward(const Context& context, const Tensor& y, const Operan
                            const LinearScratch& scratch, const TensorExchange& gather) {
   if (!gather.hidden()) {
     Gathering gathering = start_gather(context, gather, scratch, x.rowwise);
-    return fprop_of_ranks(context, y, gathering.wait(context), w);
+    return fprop_of_ranks(context, y, gathering.wait(context), w.weight, w.bias);
   }
   GatheringByParts gathering(context, gather, scratch.gathered, scratch.gathered_cast, x.rowwise,
                              hold_gathered(context, gather, scratch, x.rowwise));
@@ -199,7 +199,7 @@ HeldSum row_linear_forward(const Context& context, const Tensor& y, const Operan
 
 RowBackward::RowBackward(const Context& context, const LinearInput& x, const Tensor& dy, const LinearScratch& scratch,
                          const TensorExchange& gather)
-    : x_(x.copies),
+    : x_(x.copies.columnwise),
       input_(x.hold(context, "the input of a row-parallel linear", fsdp::Pass::backward)),
       dy_(dy),
       scratch_(&scratch),
@@ -239,7 +239,7 @@ void RowBackward::gather_columnwise(const Context& context) {
 void RowWgrad::wgrad(const Context& context, const AffineGradient& dw) && {
   RowBackward last = std::move(begun_);  // so that its memory is free when this returns
   if (!last.dy_.copies.one() && !last.gather_.hidden()) last.gather_columnwise(context);
-  model::wgrad(context, dw.sum.weight, last.gathering_->wait(context), last.x_.columnwise, dw.accumulate);
+  model::wgrad(context, dw.sum.weight, last.gathering_->wait(context), last.x_, dw.accumulate);
 }
 
 void LayernormLinear::normalise(const Context& context, const Saved& saved, const tensor::SumOfPartials& x,

@@ -146,7 +146,7 @@ class RowBackward {
   friend class RowWgrad;
   void gather_columnwise(const Context& context);
 
-  fp8::Operands x_;
+  tensor::Operand x_;  ///< as wgrad reads it
   Lease input_;
   OutputGradient dy_;
   const LinearScratch* scratch_;

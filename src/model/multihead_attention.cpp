@@ -72,7 +72,7 @@ RowBackward MultiheadAttention::begin_backward(const Context& context, const Ten
   return {context, heads, dx, scratch.proj, proj_exchanges.gather};
 }
 
-std::optional<RowWgrad> MultiheadAttention::backward(const Context& context, RowBackward proj, const Tensor& dx,
+std::optional<RowWgrad> MultiheadAttention::backward(const Context& context, RowBackward&& proj, const Tensor& dx,
                                                      const Gradients& dw, const Tensor& x, const Saved& saved,
                                                      const Weights& w, const Scratch& scratch) const {
   const Lease dqkv = context.lease("the gradient of qkv's output", {scratch.dqkv});

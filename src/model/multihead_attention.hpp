@@ -62,7 +62,7 @@ struct MultiheadAttention {
                              const Scratch& scratch) const;
   /// Goes on with `proj`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x, the residual path
   /// included. Returns the wgrad of proj if it is deferred.
-  [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward proj, const tensor::Tensor& dx,
+  [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward&& proj, const tensor::Tensor& dx,
                                                  const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
                                                  const Weights& w, const Scratch& scratch) const;
 };

@@ -82,12 +82,13 @@ class ByParameter {
                    entries.size());
   }
   /// T{} if the unit has no such parameter.
-  T operator[](Parameter which) const {
+  const T& operator[](Parameter which) const {
     const auto found = std::find(order_.begin(), order_.end(), which);
-    return found == order_.end() ? T{} : entries_[static_cast<std::size_t>(found - order_.begin())];
+    return found == order_.end() ? kNone : entries_[static_cast<std::size_t>(found - order_.begin())];
   }
 
  private:
+  static inline const T kNone{};
   std::span<const Parameter> order_;
   std::span<const T> entries_;
 };

@@ -76,7 +76,7 @@ RowBackward TransformerLayer::begin_backward(const Context& context, const Tenso
   return mlp_.begin_backward(context, dx, saved.mlp, scratch.mlp);
 }
 
-void TransformerLayer::backward(const Context& context, RowBackward begun, const Tensor& dx, const Gradients& dw,
+void TransformerLayer::backward(const Context& context, RowBackward&& begun, const Tensor& dx, const Gradients& dw,
                                 const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                                 const std::function<void()>& next) const {
   std::optional<RowWgrad> fc2 =

@@ -58,7 +58,7 @@ class TransformerLayer {
   /// Goes on with `begun`. dx (T_local, H): on entry the gradient of y, on exit the gradient of x. Overwrites parts of
   /// `saved`. `next` is called once dx is the gradient of x, and before the wgrad of proj if that is deferred: it
   /// begins the gather of dx that is overlapped with the deferred wgrad.
-  void backward(const Context& context, RowBackward begun, const tensor::Tensor& dx, const Gradients& dw,
+  void backward(const Context& context, RowBackward&& begun, const tensor::Tensor& dx, const Gradients& dw,
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                 const std::function<void()>& next) const;
 

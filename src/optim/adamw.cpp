@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <span>
 
@@ -86,15 +87,16 @@ void Adamw::step(operation::Executor& executor, int unit, std::int64_t step, dou
   operation::Kernel kernel = none;
   for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
     const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
-    updates[count++] = {
-        {weight.master, weight.remainder, first_moment_[u][p], second_moment_[u][p], weight.gradient, squares_[u][p]},
-        outputs(unit, static_cast<int>(p)),
-        !buffers_.units()[u].parameters[p].vector};
-    const kernels::AdamwUpdate& update = updates[count - 1];
-    const auto& t = update.tensors;
+    kernels::AdamwUpdate& update = updates[count++];
+    auto& t = update.tensors;
+    t = {weight.master, weight.remainder, first_moment_[u][p], second_moment_[u][p], weight.gradient, squares_[u][p]};
+    update.weights = outputs(unit, static_cast<int>(p));
+    update.decays = !weight.vector;
     kernel.rows += t.master.count();
-    kernel = kernel.reads(t.master, t.remainder, t.m, t.v, t.g)
-                 .writes(t.master, t.remainder, t.m, t.v, update.weights.quantized.data);
+    std::uint64_t both = 0;  // bytes that are read and written
+    for (const Tensor* state : {&t.master, &t.remainder, &t.m, &t.v}) both += operation::bytes_of(*state);
+    kernel.read += both + operation::bytes_of(t.g);
+    kernel.written += both + operation::bytes_of(update.weights.quantized.data);
     if (count < updates.size() && p + 1 < first_moment_[u].size()) continue;
     executor.issue(kernel, [&](const tensor::Exec& exec) {
       kernels::adamw_step_each(exec, std::span(updates).first(count), scalars,

@@ -17,8 +17,8 @@ using tensor::Tensor;
 
 namespace {
 
-Held held(const fsdp::ParameterShape& parameter) {
-  return parameter.sharing.summed_last().empty() ? Held::in_parts : Held::shared;
+Held held(const fsdp::WeightForms& weight) {
+  return weight.sharing.summed_last().empty() ? Held::in_parts : Held::shared;
 }
 
 }  // namespace
@@ -26,9 +26,8 @@ Held held(const fsdp::ParameterShape& parameter) {
 std::vector<Tensor> replicated_gradients(const fsdp::UnitBuffers& buffers) {
   std::vector<Tensor> shared;
   for (std::size_t u = 0; u < buffers.units().size(); ++u)
-    for (std::size_t p = 0; p < buffers.units()[u].parameters.size(); ++p)
-      if (held(buffers.units()[u].parameters[p]) == Held::shared)
-        shared.push_back(buffers.weights(static_cast<int>(u))[p].gradient);
+    for (const fsdp::WeightForms& weight : buffers.weights(static_cast<int>(u)))
+      if (held(weight) == Held::shared) shared.push_back(weight.gradient);
   return shared;
 }
 
@@ -42,10 +41,10 @@ void sum_replicated_gradients(Executor& executor, std::span<const Tensor> gradie
 }
 
 void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffers& buffers, int unit, Held which) {
-  const auto& parameters = buffers.units()[static_cast<std::size_t>(unit)].parameters;
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    if (held(parameters[p]) != which || !buffers.counts(unit, p)) continue;
-    const Tensor& g = buffers.weights(unit)[p].gradient;
+  const auto& weights = buffers.weights(unit);
+  for (std::size_t p = 0; p < weights.size(); ++p) {
+    if (held(weights[p]) != which || !buffers.counts(unit, p)) continue;
+    const Tensor& g = weights[p].gradient;
     executor.issue(operation::Kernel{"sum_of_squares", g.rows(), g.cols(), g.dtype, g.dtype}.reads(g),
                    [&](const tensor::Exec& exec) { kernels::sum_of_squares(exec, total, g); });
   }

@@ -13,6 +13,9 @@ std::string region_name(std::string_view outer, std::string_view inner) {
   return "shard8::" + std::string(outer) + "::" + std::string(inner);
 }
 
+/// Whether the parts of a phase are timed.
+constexpr bool has_parts(Phase phase) { return phase == Phase::forward || phase == Phase::backward; }
+
 const std::string& region_of(Phase phase) {
   static const auto names = [] {
     std::array<std::string, kPhases> all;
@@ -103,7 +106,7 @@ bool StepTimer::collect_timings() {
     const auto& [phase, part, exchange, note] = ended_[i];
     times.phase[at(phase)] += seconds[i];
     const bool backward = phase == static_cast<int>(Phase::backward);
-    if (part < 0 || (!backward && phase != static_cast<int>(Phase::forward))) continue;
+    if (part < 0 || !has_parts(static_cast<Phase>(phase))) continue;
     times.part[backward ? 1 : 0][at(part)] += seconds[i];
     if (part == static_cast<int>(Part::tensor_comm)) times.exchange[at(exchange)] += seconds[i];
   }
@@ -137,7 +140,7 @@ void StepTimer::discard_step() {
 StepTimer::Scope StepTimer::phase(Phase phase, std::string_view name) {
   Owner owner{.phase = static_cast<int>(phase)};
   if (tracing_) describe(owner, name, -1);
-  return Scope(*this, region_of(phase), owner);
+  return Scope(*this, region_of(phase), owner, true);
 }
 
 StepTimer::Scope StepTimer::part(Part part, std::string_view name) { return counted_part(part, kExchanges, name, -1); }
@@ -147,10 +150,10 @@ StepTimer::Scope StepTimer::exchange(Exchange exchange, std::string_view name, i
 }
 
 StepTimer::Scope StepTimer::counted_part(Part part, int exchange, std::string_view name, int peer) {
-  const std::string& region = region_of(static_cast<Phase>(owner_.phase), part);
+  const Phase phase = current_phase();
   Owner owner{owner_.phase, static_cast<int>(part), exchange};
   if (tracing_) describe(owner, name, peer);
-  return Scope(*this, region, owner);
+  return Scope(*this, region_of(phase, part), owner, has_parts(phase) || tracing_);
 }
 
 /// Gives the owner a note of this step's trace.
@@ -160,20 +163,20 @@ void StepTimer::describe(Owner& owner, std::string_view name, int peer) const {
   recorder_->set_exchange(owner.exchange);
 }
 
-StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner& owner)
-    : timer_(timer), outer_(timer.owner_) {
+StepTimer::Scope::Scope(StepTimer& timer, const std::string& region, const Owner& owner, bool timed)
+    : timer_(timer), outer_(timer.owner_), timed_(timed) {
   if (timer_.clock_ == nullptr) {
     timer_.owner_ = owner;
     return;
   }
   // A part that follows a part of the same kind continues its interval.
-  if (timer_.unmarked_part_ == owner)
+  if (timed_ && timer_.unmarked_part_ == owner)
     timer_.unmarked_part_.reset();
-  else
+  else if (timed_)
     timer_.mark();
   Kokkos::Profiling::pushRegion(region);
   if (timer_.progress_ != nullptr) timer_.progress_->note(region.c_str());
-  timer_.owner_ = owner;
+  if (timed_) timer_.owner_ = owner;
 }
 
 StepTimer::Scope::~Scope() {
@@ -184,9 +187,9 @@ StepTimer::Scope::~Scope() {
   // Nothing happens between two parts of a phase, so the mark at the begin of the second part ends the first one too.
   const bool omit_mark =
       timer_.clock_->marks_are_costly() && !timer_.unmarked_part_ && timer_.owner_.part >= 0 && outer_.part < 0;
-  if (omit_mark)
+  if (timed_ && omit_mark)
     timer_.unmarked_part_ = timer_.owner_;
-  else
+  else if (timed_)
     timer_.mark();
   Kokkos::Profiling::popRegion();
   if (timer_.progress_ != nullptr) timer_.progress_->note();

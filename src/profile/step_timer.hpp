@@ -114,8 +114,8 @@ class StepTimer {
   [[nodiscard]] Scope phase(Phase phase, std::string_view name = {});
   Phase current_phase() const { return static_cast<Phase>(owner_.phase); }
   /// A part of the current phase. A part that is entered inside another one suspends it. Parts of phases other than
-  /// forward and backward only open a region. `name`, static text, is what a trace calls it: a kernel, or a step of an
-  /// exchange.
+  /// forward and backward only open a region, and are not timed but for traces. `name`, static text, is what a trace
+  /// calls it: a kernel, or a step of an exchange.
   [[nodiscard]] Scope part(Part part, std::string_view name = {});
   /// part(Part::tensor_comm), counted for this exchange as well.
   [[nodiscard]] Scope exchange(Exchange exchange, std::string_view name = {}, int peer = -1);
@@ -150,9 +150,10 @@ class StepTimer {
 
    private:
     friend class StepTimer;
-    Scope(StepTimer& timer, const std::string& region, const Owner& owner);
+    Scope(StepTimer& timer, const std::string& region, const Owner& owner, bool timed);
     StepTimer& timer_;
     Owner outer_;
+    bool timed_;  ///< whether its begin and its end divide intervals
   };
 
  private:

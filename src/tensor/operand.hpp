@@ -22,9 +22,9 @@ enum class Scaling : std::uint8_t {
 struct Operand {
   Tensor data;       ///< (R, C): fp32 or bf16, or e4m3 or e5m2 with scales
   Tensor scale_inv;  ///< inverse scales, laid out for (R, C) even if data is transposed; empty for Scaling::none
-  /// Second level of inverse scales: (1) fp32, for the whole matrix. Empty: there is one level. No product reads a
-  /// second level yet.
-  Tensor matrix_scale_inv;
+  /// Second level of inverse scales: one for the whole matrix, in the memory of `data`. Null: there is one level. No
+  /// product reads a second level yet.
+  const float* matrix_scale_inv = nullptr;
   Scaling scaling = Scaling::none;
   /// Whether data is stored transposed, as (C, R): element (r, c) of the matrix is then data(c, r). Only for e4m3 and
   /// e5m2, on devices, where products read such operands only with the summed dimension contiguous.

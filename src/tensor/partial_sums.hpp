@@ -16,20 +16,28 @@ class PartialSums {
   static constexpr int kMost = 5;  ///< as many as four ranks and a residual give
 
   PartialSums() = default;
-  PartialSums(const Tensor& only) : of_{only}, count_(1) {}  // NOLINT: every tensor is a sum of one partial sum
+  PartialSums(const Tensor& only) : first_(only), count_(1) {  // NOLINT: every tensor is a sum of one partial sum
+    data_[0] = only.data;
+  }
   /// Error(failed) above kMost, or if the tensor is not as the first one.
   void add(const Tensor& t) {
-    SHARD8_REQUIRE(count_ < kMost && (count_ == 0 || (t.shape == of_[0].shape && t.dtype == of_[0].dtype)),
+    SHARD8_REQUIRE(count_ < kMost && (count_ == 0 || (t.shape == first_.shape && t.dtype == first_.dtype)),
                    "partial sum {} of {}: at most {} of one shape and dtype can be added", to_string(t.shape),
                    name_of(t.dtype), kMost);
-    of_[static_cast<std::size_t>(count_++)] = t;
+    if (count_ == 0) first_ = t;
+    data_[static_cast<std::size_t>(count_++)] = t.data;
   }
 
   int count() const { return count_; }
-  const Tensor& operator[](int i) const { return of_[static_cast<std::size_t>(i)]; }
+  Tensor operator[](int i) const {
+    Tensor t = first_;
+    t.data = data_[static_cast<std::size_t>(i)];
+    return t;
+  }
 
  private:
-  std::array<Tensor, kMost> of_;
+  Tensor first_;  ///< the others have its shape and dtype
+  std::array<std::byte*, kMost> data_{};
   int count_ = 0;
 };
 

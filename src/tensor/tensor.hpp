@@ -70,7 +70,11 @@ struct Tensor {
   /// The first extent.
   std::int64_t rows() const { return shape[0]; }
   /// Elements of a row: the product of all extents but the first; 1 for a tensor of one dimension.
-  std::int64_t cols() const { return shape.rank() < 2 ? 1 : (shape[0] == 0 ? row_extent() : count() / shape[0]); }
+  std::int64_t cols() const {
+    std::int64_t n = 1;
+    for (int d = 1; d < shape.rank(); ++d) n *= shape[d];
+    return n;
+  }
   /// Whether there is nothing to read: no memory or no elements.
   bool empty() const { return data == nullptr || count() == 0; }
 
@@ -99,11 +103,6 @@ struct Tensor {
   }
 
  private:
-  std::int64_t row_extent() const {
-    std::int64_t n = 1;
-    for (int d = 1; d < shape.rank(); ++d) n *= shape[d];
-    return n;
-  }
   Shape with_rows(std::int64_t n) const {
     switch (shape.rank()) {
       case 1:

@@ -105,7 +105,7 @@ TEST_F(GemmFp8Errors, OperandsThatDoNotGoTogether) {
     const Operand scaled(half_, e4m3.operand().scale_inv, Scaling::tensor);
     expect_says(error_of([&] { kernel.call(scaled, half_); }), {first + " is bf16 with scaling tensor"});
     Operand two_levels = e4m3.operand();
-    two_levels.matrix_scale_inv = two_levels.scale_inv;
+    two_levels.matrix_scale_inv = two_levels.scale_inv.as<float>();
     for (const Operand& two : {two_levels, two_levels.slice(0, kSize)})
       expect_says(error_of([&] { kernel.call(two, e4m3); }), {first + " has a second level of scales"});
     EXPECT_EQ(error_of([&] { kernel.call(e4m3, e5m2); }), "");

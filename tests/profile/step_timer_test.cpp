@@ -111,6 +111,23 @@ TEST(StepTimer, omits_costly_marks_between_parts) {
   EXPECT_EQ(marks, 6);
 }
 
+// Parts of other phases than forward and backward are not reported, so they cost no marks.
+TEST(StepTimer, marks_no_parts_that_it_does_not_report) {
+  int marks = 0;
+  StepTimer timer(std::make_unique<CostlyClock>(marks));
+  timer.begin_step();
+  {
+    const auto optimizer = timer.phase(Phase::optimizer);
+    for (const auto part : {Part::elementwise, Part::gemm, Part::elementwise}) {
+      const auto scope = timer.part(part);
+      advance(10);
+    }
+  }
+  timer.end_step();
+  EXPECT_NEAR(phase_ms(timer.steps().blocks().back().sum, Phase::optimizer), 30, kTolerance);
+  EXPECT_EQ(marks, 3);  // at the begin and at the end of the phase, and at the end of the step
+}
+
 TEST(StepTimer, an_exception_ends_the_phase) {
   StepTimer timer(std::make_unique<HostClock>(fake_now));
   timer.begin_step();
