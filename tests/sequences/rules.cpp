@@ -36,6 +36,12 @@ class Rules {
         restart_(command.restart) {}
 
   Outcome decide() {
+    if (names_nothing()) {
+      // Code 4 where the folder of that name holds what is left of a checkpoint.
+      auto refused = refuse(2, "checkpoint.restart names a folder that is not there", {command_.restart.folder});
+      refused.or_refused = {4};
+      return refused;
+    }
     point_folder_ = command_.checkpoints();
     point_ = named();
     note_later_leg();
@@ -50,7 +56,7 @@ class Rules {
     if (point_ == nullptr && from_origin_) return begin_again();
     if (point_ == nullptr && restart_.kind == Restart::Kind::path) {
       auto refused = refuse(4, "the checkpoint that is named cannot be used", {command_.restart.folder});
-      refused.or_refused = {2};  // a deck that names a folder which is not there
+      refused.or_refused = {2};  // the folder is gone
       return refused;
     }
     return point_ != nullptr ? go_on() : begin_anew();
@@ -64,6 +70,14 @@ class Rules {
   }
 
   const Training& training(int index) const { return world_.trainings[static_cast<std::size_t>(index)]; }
+
+  /// Whether checkpoint.restart names a checkpoint that does not exist, and with which no leg in output.dir began: then
+  /// it is a mistake of the deck, also in a requeued job.
+  bool names_nothing() const {
+    if (restart_.kind != Restart::Kind::path || restart_.step < 0) return false;
+    if (find(world_.folders, restart_.folder).checkpoints.contains(restart_.step)) return false;
+    return std::find(output_.restarts.begin(), output_.restarts.end(), restart_) == output_.restarts.end();
+  }
 
   /// The content of the data does not belong to a deck's keys.
   bool same_keys(Deck deck) const {

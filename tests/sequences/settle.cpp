@@ -145,6 +145,7 @@ void Settle::take_over(bool ran) {
                        output.legs, elsewhere));
   output.legs = legs;
   output.restart = command_.restart;
+  output.restarts.push_back(command_.restart);
   output.deck = command_.deck;
   output.finished = false;
   training().lineage = outcome_.lineage;  // another one only where the training began again with other data

@@ -159,6 +159,7 @@ struct Output {
   // Of all legs.
   std::optional<Origin> origin;  ///< none: step 0
   std::int64_t legs = 0;
+  std::vector<Restart> restarts;          ///< checkpoint.restart of the legs
   std::int64_t summaries = 0;             ///< summary.json and summary.leg_N.json
   bool has_told_checkpoint = false;       ///< a leg that was not killed wrote a checkpoint
   std::map<std::int64_t, OneMesh> lines;  ///< of metrics.jsonl, by step
