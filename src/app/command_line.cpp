@@ -58,10 +58,7 @@ CLI::App* add_deck_command(CLI::App& app, DeckArguments& deck, const char* name,
 const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
 
 void add_devices(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option(
-          "--devices", arguments.devices,
-          "cuda or host: what computes, in place of the deck's mesh.device; any build plans and has skeletons for cuda")
+  command.add_option("--devices", arguments.devices, "cuda or host: mesh.device, whatever the build is for")
       ->check(CLI::IsMember({"cuda", "host"}));
 }
 
@@ -70,11 +67,10 @@ void add_run(CLI::App& app, Arguments& arguments) {
   add_devices(*run, arguments);
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
-  CLI::Option* compare = run->add_flag("--compare-off", arguments.compare_off,
-                                       "afterwards measure steps with overlap.enable = false, too");
+  CLI::Option* compare =
+      run->add_flag("--compare-off", arguments.compare_off, "afterwards measure steps without overlap, too");
   run->add_flag("--quiet", arguments.quiet, "print warnings and errors only; files are written as ever");
-  run->add_option("--pairs", arguments.compare_pairs,
-                  "of --compare-off: pairs of blocks of steps, with and without (4)")
+  run->add_option("--pairs", arguments.compare_pairs, "of --compare-off: pairs of blocks (4)")
       ->needs(compare)
       ->check(CLI::Range(1, 100));
 }
@@ -95,18 +91,16 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
   add_devices(*check, arguments);
   check
       ->add_flag("--ranks{print}", arguments.ranks_of_check,
-                 "print only the number of ranks that the deck needs; --ranks=N: say what would run on N ranks")
+                 "print only the deck's number of ranks; --ranks=N: say what would run on N")
       ->check(kRanksOrPrint);
-  check->add_flag("--files", arguments.files_of_check,
-                  "print only the folders and files of a run, a line 'KEY PATH' for each");
-  CLI::App* plan = add_deck_command(app, arguments.deck, "plan",
-                                    "memory, bytes on the wire and FLOPs of a deck, without running it");
+  check->add_flag("--files", arguments.files_of_check, "print only a run's folders and files, as lines KEY PATH");
+  CLI::App* plan =
+      add_deck_command(app, arguments.deck, "plan", "memory, sent bytes and FLOPs of a deck, without running it");
   add_devices(*plan, arguments);
-  plan->add_option("--ranks", arguments.ranks,
-                   "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
+  plan->add_option("--ranks", arguments.ranks, "number of ranks, for mesh.shard = auto or --sweep")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
   CLI::Option* sweep = plan->add_flag("--sweep", arguments.plan.sweep, "every mesh of so many ranks that fits");
-  plan->add_option("--fit", arguments.plan.fit, "with --sweep: leave out what needs more memory a rank, as in 80GiB")
+  plan->add_option("--fit", arguments.plan.fit, "with --sweep: most memory of a rank, as in 80GiB")
       ->needs(sweep)
       ->check(kNotEmpty);
   plan->add_flag("--json", arguments.plan.json, "as JSON");
@@ -114,37 +108,33 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
 
 void add_project(CLI::App& app, Arguments& arguments) {
   ProjectArguments& p = arguments.project;
-  CLI::App* project = add_deck_command(app, arguments.deck, "project",
-                                       "the step of a deck's mesh on a machine that is not here, simulated");
+  CLI::App* project =
+      add_deck_command(app, arguments.deck, "project", "the step of a deck on another machine, simulated");
   project->add_option("--machine", p.machine, "a machine file (docs/projection.md)")->required()->check(kNotEmpty);
-  project
-      ->add_option("--ranks", arguments.ranks,
-                   "the number of ranks, for a deck with mesh.shard = auto; with --sweep: of every mesh")
+  project->add_option("--ranks", arguments.ranks, "number of ranks, for mesh.shard = auto or --sweep")
       ->check(CLI::Range(std::int64_t{1}, kMostRanks));
   CLI::Option* sweep = project->add_flag("--sweep", p.sweep, "every mesh of so many ranks, the fastest first");
-  project->add_option("--vary", p.vary, "with --sweep: values to try, as in data.micro_batch=1,2,4; may be repeated")
+  project->add_option("--vary", p.vary, "with --sweep: values to try, as in data.micro_batch=1,2,4; several times")
       ->needs(sweep)
       ->check(kNotEmpty);
-  project->add_option("--fit", p.fit, "with --sweep: memory of a rank, as in 80GiB, in place of the machine's")
+  project->add_option("--fit", p.fit, "with --sweep: most memory of a rank, in place of the machine's")
       ->needs(sweep)
       ->check(kNotEmpty);
   project->add_option("--what-if", p.what_if, "changes of the machine, as in network.bandwidth=0.5x,device.power=0.8x")
       ->check(kNotEmpty);
-  project->add_flag("--sensitivities", p.sensitivities,
-                    "the step with each property of the machine halved and doubled");
-  project->add_option("--stack", p.stack, "the structure of another training stack, whose step it is")
-      ->check(kNotEmpty);
-  project->add_option("--efficiency", p.efficiency, "times of computation are divided by it")
+  project->add_flag("--sensitivities", p.sensitivities, "each property of the machine halved and doubled");
+  project->add_option("--stack", p.stack, "structure of another training stack")->check(kNotEmpty);
+  project->add_option("--efficiency", p.efficiency, "divides times of computation")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 10.0));
-  project->add_option("--extrapolate", p.extrapolate, "the most by which a size may exceed the machine file's entries")
+  project->add_option("--extrapolate", p.extrapolate, "the most by which sizes may exceed the machine file's")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
-  project->add_option("--hold-up", p.hold_up_s, "seconds for which a checkpoint holds training up, as measured")
+  project->add_option("--hold-up", p.hold_up_s, "measured seconds for which a checkpoint holds training up")
       ->check(CLI::NonNegativeNumber);
-  project->add_option("--durable", p.durable_s, "seconds until a checkpoint is durable, as measured")
+  project->add_option("--durable", p.durable_s, "measured seconds until a checkpoint is durable")
       ->check(CLI::NonNegativeNumber);
-  project->add_flag("--json", p.json, "as the JSON of a run's summary");
+  project->add_flag("--json", p.json, "as JSON, like a run's summary");
 }
 
 void add_ckpt(CLI::App& app, CkptArguments& arguments) {
@@ -161,9 +151,9 @@ void add_ckpt(CLI::App& app, CkptArguments& arguments) {
   add_path(add("list", "a table of the checkpoints in a folder"), "DIR", "a folder of checkpoints, or an output.dir")
       ->expected(1);
   constexpr auto kOne = "a checkpoint; of a folder of checkpoints the last that is usable";
-  CLI::App* show = add("show", "what is in a checkpoint: run, mesh, deck, tensors and their hashes");
+  CLI::App* show = add("show", "run, mesh, deck, tensors and hashes of a checkpoint");
   add_path(show, "CKPT", kOne)->expected(1);
-  show->add_flag("--boxes", arguments.boxes, "every box of a tensor with its file");
+  show->add_flag("--boxes", arguments.boxes, "every box with its file");
   show->add_flag("--json", arguments.json, "as JSON");
   show->add_flag("--no-hashes", arguments.no_hashes, "read no values");
   add_path(add("verify", "check every byte, the boxes, and FP8 weights against their masters"), "CKPT",
@@ -197,8 +187,7 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   number(collective, "--warmup", arguments.warmup, "calls that are not timed", 1, 100000);
   number(collective, "--iterations", arguments.iterations, "calls in a row that are timed", 1, 100000);
   collective->add_flag("!--no-check", arguments.check, "on hosts: do not check the data");
-  CLI::App* overlap =
-      add("overlap", "the tensor group's exchanges alone, overlapped with products and in the plain order");
+  CLI::App* overlap = add("overlap", "the tensor group's exchanges, alone and with products, overlapped and plain");
   overlap->add_option("--csv", arguments.csv, "a file for all figures");
   number(overlap, "--blocks", arguments.blocks, "how often all variants are timed", 1, 1000);
   number(overlap, "--repetitions", arguments.repetitions, "calls of each variant in a block, in turns", 1, 100000);
@@ -213,9 +202,8 @@ void add_deck(CLI::App& app, Arguments& arguments) {
   CLI::Option* group = deck->add_option("GROUP", arguments.group, "one group only");
   deck->add_option("--format", arguments.format, "yaml, nml, markdown or schema; of --machine yaml or markdown")
       ->capture_default_str();
-  deck->add_option(
-          "--machine", arguments.machine,
-          "every key of machine files, as a file to be filled in; with a FILE: check it, and say what it gives")
+  deck->add_option("--machine", arguments.machine,
+                   "every key of machine files; with a FILE: check it, and say what it gives")
       ->expected(0, 1)
       ->excludes(group);
 }
@@ -234,12 +222,11 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments) {
       ->required()
       ->check(kNotEmpty);
   calibrate->add_option("--out", arguments.out, "the machine file to write")->required()->check(kNotEmpty);
-  calibrate->add_option("--name", arguments.name, "the machine's name; by default that of its card or processor")
-      ->check(kNotEmpty);
+  calibrate->add_option("--name", arguments.name, "the machine's name (its card or processor)")->check(kNotEmpty);
   calibrate->add_option("--base", arguments.base, "a machine file for all that is not measured")->check(kNotEmpty);
   calibrate
       ->add_option("--import", arguments.imports,
-                   "FILE[:NODESxRANKS] of nccl-tests, OSU micro-benchmarks or shard8 bench --json; several times")
+                   "FILE[:NODESxRANKS] of nccl-tests, OSU or shard8 bench --json; several times")
       ->check(kNotEmpty)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
