@@ -18,18 +18,20 @@ KINDS = {
     "quantize": "#DDA0CC", "data": "#BBBBBB", "checkpoint_stall": "#777777", "other": "#999999",
 }
 PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
+COMPUTING = ("gemm", "attention", "elementwise", "rest of forward and backward", "optimizer", "quantize")
+COMMUNICATION = ("tensor_comm", "gather_wait", "reduce_wait")  # what figures.exposed_communication adds up
 
 
 class Measured:
     """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
-    output.timing_ranks: ([step], {column: [step][rank] in s}), or None."""
+    output.timing_ranks: ([step], {column: [step][rank] in s}), or None. `path`: its summary, if not that of the record."""
 
-    def __init__(self, folder, label=""):
+    def __init__(self, folder, label="", path=""):
         whole = os.path.normpath(os.path.abspath(folder))
         named = os.path.dirname(whole) if os.path.basename(whole) == RESULTS else whole
         self.folder, self.label = folder, label or os.path.basename(named)
         self.record = record_of(folder)
-        self.path = summary_path(folder, self.record)
+        self.path = path or summary_path(folder, self.record)
         self.summary = read_summary(self.path)
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
