@@ -36,7 +36,8 @@ class Bar:
         """What stands behind the bar."""
         if self.ticks:
             values = [number(self.total()), *(number(value) for value in self.ticks.values())]
-            return f"{' | '.join(values)} {unit}" if narrow else f"{values[0]} {unit}, " + ", ".join(f"{name} {number(value)}" for name, value in self.ticks.items())
+            named = [f"{name} {value}" for name, value in zip(self.ticks, values[1:])]
+            return f"{' | '.join(values)} {unit}" if narrow else ", ".join([f"{values[0]} {unit}", *named])
         text = f"{number(self.total())} {unit}"
         return f"{text} ({number(self.band[0])} to {number(self.band[1])})" if self.band and not narrow else text
 
@@ -93,8 +94,9 @@ def bars(title, rows, colors, unit, width):
     frame = Rows(title, labels, width, WIDEST, THICK + 10 + (BELOW if marked else 10 if swatches else 0))
     svg, begin = frame.svg, frame.begin
     banded = 12 + max((LETTER * len(row.said(unit, frame.narrow)) for row in rows if row.band or row.ticks), default=0)
-    most = max([max(row.total(), *row.band, *row.ticks.values()) if row.band or row.ticks else row.total() for row in rows] + [1e-12])
-    room = width - begin - max(74, banded)
+    most = max([value for row in rows for value in (row.total(), *row.band, *row.ticks.values())] + [1e-12])
+    noted = 0 if frame.narrow else 12 + max((LETTER * len(row.mark[1]) for row in rows if row.mark), default=0)
+    room = width - begin - max(74, banded, noted)
     place = lambda value: begin + room * value / most
     frame.scale(0, most, place)
     for i, row in enumerate(rows):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What differs between subjects: keys of decks, machines, versions."""
 from study.errors import counted
+from study.subjects import PROJECTED
 
 WHERE_FILES_LIE = ("output.", "checkpoint.dir")  # keys that differ between any two runs
 UNKNOWN, UNSET = "not known", "-"
@@ -10,7 +11,8 @@ UNKNOWN, UNSET = "not known", "-"
 def flat(value, name=""):
     """{name: text} of all values below one."""
     if isinstance(value, dict):
-        return {key: text for part, below in value.items() for key, text in flat(below, f"{name}.{part}" if name else part).items()}
+        return {key: text for part, below in value.items()
+                for key, text in flat(below, f"{name}.{part}" if name else part).items()}
     return {name: "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)}
 
 
@@ -33,7 +35,7 @@ def machine_of(subject):
            "hosts": None if projected else shown}
     out.update({f"card {key}" if key == "name" else key: value for key, value in (summary.get("gpu") or {}).items()})
     run = summary.get("run") or {}
-    out.update({key.replace("_", " "): run.get(key) for key in ("device", "backend", "threads_per_rank", "waiting")})
+    out.update({key.replace("_", " "): run.get(key) or None for key in ("device", "backend", "threads_per_rank", "waiting")})
     out.update({f"variable {key}": value for key, value in (summary.get("environment") or {}).items()})
     return {key: str(value) for key, value in out.items() if value not in (None, "")}
 
@@ -41,12 +43,13 @@ def machine_of(subject):
 def version_of(subject):
     if not subject.sources:
         return {"shard8": str(subject.mesh["version"])} if subject.mesh.get("version") else {}
-    return {key.replace("git_hash", "commit"): str(value) for key, value in subject.sources[0]["version"].items() if value is not None}
+    version = subject.sources[0]["version"]
+    return {key.replace("git_hash", "commit"): str(value) for key, value in version.items() if value is not None}
 
 
 def differing(subjects, texts_of, known):
-    """Rows [key, value of each subject] of keys whose values are not all the same. `known`: whether a subject has all keys; what
-    it lacks is then no value, else not known, which is no difference."""
+    """Rows [key, value of each subject] of keys whose values are not all the same. `known`: whether a subject has all keys;
+    what it lacks is then no value, else not known, which is no difference."""
     every = [texts_of(one) for one in subjects]
     rows = []
     for key in dict.fromkeys(key for texts in every for key in texts):
@@ -60,7 +63,7 @@ def differences(subjects):
     """(heads, rows) of the table; a row without values begins each group that has any."""
     whole = lambda one: bool(one.sources)
     groups = [("Subject", differing(subjects, lambda one: {"kind": one.what(), "ranks": str(one.ranks)}, whole)),
-              ("Deck", differing(subjects, deck_of, whole)), ("Machine", differing(subjects, machine_of, whole)),
+              ("Deck", differing(subjects, deck_of, whole)), ("Machine", differing(subjects, machine_of, lambda one: one.kind != PROJECTED)),
               ("Version", differing(subjects, version_of, whole))]
     rows = []
     for name, found in groups:

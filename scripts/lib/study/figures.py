@@ -60,8 +60,10 @@ def phases_of_run(run):
         if rest in row:
             row[rest] = max(0.0, row[rest] - sum(row.get(part, 0) for part in PARTS))
     shown = [(phase, {k: row[k] for k in KINDS if k in row}) for phase, row in rows.items() if any(row.values())]
-    return bar_figure("phases", "Where the time of a step goes", "Mean over ranks and measured steps, milliseconds.",
-                      shown, KINDS, "ms")
+    note = "Mean over ranks and measured steps, milliseconds."
+    if run.summary.get("skeleton") == "communication":
+        note += " A skeleton run: what computes is a wait in place of it."
+    return bar_figure("phases", "Where the time of a step goes", note, shown, KINDS, "ms")
 
 
 def phases_of_study(means):
@@ -221,7 +223,7 @@ def figures_of_run(run):
         out += [step_times(run), heat_map(run)]
     if run.every:
         out.append(rank_map(run))
-    if len(run.losses) > 1:
+    if len(run.losses) > 1 and not run.summary.get("skeleton"):
         out.append(losses({run.label: run}))
     return out + memory({run.label: run})
 

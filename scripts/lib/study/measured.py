@@ -181,7 +181,11 @@ class MeasuredStudy:
         self.runs = [Measured(os.path.join(folder, name, RESULTS), name) for name in self.study["runs"]]
         if not self.runs:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study is done: scripts/study STUDY.yaml --list")
-        points, keys = self.study["points"], ["ranks", "tokens_per_s", "min", "max", *(["efficiency"] if self.study.get("scaling") else [])]
+
+    def check_points(self):
+        """Throws StudyError(BAD_STUDY) without points, or with one that no picture of the study alone can show."""
+        folder, points = self.folder, self.study["points"]
+        keys = ["ranks", "tokens_per_s", "min", "max", *(["efficiency"] if self.study.get("scaling") else [])]
         if not points:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study has measured steps: set run.timing_skip below "
                                         "run.steps")
@@ -189,6 +193,10 @@ class MeasuredStudy:
             if any(not (point.get(key) or 0) > 0 for point in points):
                 raise StudyError(BAD_STUDY, f"{folder}/study.json: error: '{key}' of a point is not above 0: collect again with "
                                             "scripts/study STUDY.yaml --collect")
+
+    def is_skeleton(self):
+        """Whether all of its runs are skeletons, which have no tokens/s and so no points."""
+        return all(run.summary.get("skeleton") for run in self.runs)
 
     def means(self):
         """{label of a point: the Repeats of it}, under labels without the repeat."""

@@ -47,6 +47,7 @@ svg { display: block; max-width: 100%; height: auto; }
 .open td:first-child, .open th:first-child { position: sticky; left: 0; background: var(--back); max-width: 240px; overflow: hidden; text-overflow: ellipsis; }
 .open { font-size: 13px; } .group td { font-weight: 600; padding-top: 14px; }
 #differences th, #differences td { vertical-align: top; white-space: normal; overflow-wrap: anywhere; min-width: 100px; max-width: 200px; }
+@media (min-width: 720px) { #differences td:first-child { min-width: 180px; } }
 @media (min-width: 860px) { .open .wrap { width: max-content; min-width: 100%; max-width: calc(50vw + 350px); } }
 .narrow { display: none; }
 details { margin: 10px 0 0; font-size: 13px; } summary { color: var(--soft); cursor: pointer; }

@@ -7,7 +7,7 @@ import sys
 
 from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, counted, say
 from study.figures import figures_of_run, figures_of_study, roofline
-from study.measured import Measured, read_measured
+from study.measured import Measured, MeasuredStudy, read_measured
 from study.page import page, picture
 from study.projected import Projected, facts_of_projections, figures_of_projections
 from study.quote import shell
@@ -99,12 +99,17 @@ def page_of_run(run, projections, figures):
     s = summary = run.summary
     model, f, measured = summary["deck"].get("model", {}), summary.get("figures") or {}, s["steps"].get("measured") or 0
 
+    skeleton = s.get("skeleton")  # it trains nothing, so it has no figure of merit and no loss
+    if skeleton:
+        f = {**f, "tokens_per_s": None}
+
     def card(value, what, scale=1.0, unit=""):
         return ("-" if value is None or (what != "final loss" and not measured) else number(scale * value) + unit, what)
     cards = [card(f.get("tokens_per_s"), "tokens/s"), card(s["steps"].get("p50_s"), "median step", 1e3, " ms"),
              card(f.get("exposed_communication"), "exposed communication", 100, " %"),
-             card(s["loss"].get("final"), "final loss")]
-    subtitle = (f"{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
+             card(None if skeleton else s["loss"].get("final"), "final loss")]
+    begin = f"skeleton ({skeleton}), nothing was trained: " if skeleton else ""
+    subtitle = (f"{begin}{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
                 f"{counted(measured, 'measured step') if measured else NOT_MEASURED}{beside(projections)}")
     return page(f"Run {run.label}", subtitle, cards, figures,
                 [*facts_of(summary), *changed_keys(run.record), *facts_of_projections(projections)])
@@ -136,6 +141,10 @@ def work_of_one(given):
         measured = Projected(path) if read_json(path, MapOf(ANY)).get("projected") is not None else Measured(folder or ".", path=path)
     else:
         measured = read_measured(path)
+    if isinstance(measured, MeasuredStudy):
+        if measured.is_skeleton():
+            return *work_of_several(given), folder
+        measured.check_points()
     if isinstance(measured, Measured) and measured.summary.get("projected") is not None:  # its folder is given, or it itself
         measured = Projected(measured.path)
     one = isinstance(measured, Measured)

@@ -39,7 +39,8 @@ def over_ranks(title, points, lines, unit, width):
         if extremes:
             svg.line(x, axes.y(p.low), x, axes.y(p.high), "whisker", p.color)
         tip = f"{p.name}, {counted(p.ranks, 'rank')}: {number(p.value)} {unit}{extremes}"
-        svg.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" style="stroke:{p.color};stroke-width:2"><title>{html(tip)}</title></circle>')
+        svg.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" style="stroke:{p.color};stroke-width:2">'
+                f'<title>{html(tip)}</title></circle>')
     for p in points:
         x, y = at(p)
         svg.text_if_free([(x + 6, y - 7, "start"), (x + 8, y + 4, "start"), (x - 8, y + 4, "end"), (x - 6, y - 7, "end"),

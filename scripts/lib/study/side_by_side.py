@@ -51,13 +51,15 @@ def step_time(subjects):
         return []
     bars = [bar_of(one, one.parts, band=band_of(one, one.low, one.high),
                    mark=(MARKED, f"{one.exposed_text()} exposed") if one.exposed() > 0 else ()) for one in drawn]
-    note = ("Milliseconds of a step, mean over ranks. The line below a bar is its exposed communication.")
+    note = "Milliseconds of a step, mean over ranks. The line below a bar is its exposed communication."
     if any(one.kind == PROJECTED for one in drawn):
-        note += " Hatched bars are projected, nothing of them was measured: the thin line goes from the lowest to the highest projected step."
+        note += (" Hatched bars are projected, nothing of them was measured: the thin line goes from the lowest to the highest "
+                 "projected step.")
     if any(one.kind != PROJECTED and one.low < one.high for one in drawn):
         note += " Of repeats the bar is the mean, the thin line goes from the shortest to the longest step."
     if any(one.kind == SKELETON for one in drawn):
-        note += " Skeleton runs train nothing: communication has waits in place of computing, computation leaves the collectives out."
+        note += (" Skeleton runs train nothing: communication has waits in place of computing, computation leaves the "
+                 "collectives out.")
     note += without(subjects, lambda one: one.step > 0, "Without measured steps")
     off = [one for one in drawn if abs(sum(one.parts.values()) - one.step) > 0.005 * one.step]
     note += f" Phases that do not add up to the step: {named(off)}." if off else ""
@@ -94,23 +96,28 @@ def scaling(subjects):
     out = []
     for key, title, unit, per_rank, more in (
             ("scaling", "Tokens/s over ranks", "tokens/s", False, ""),
-            ("scaling_per_rank", "Tokens/s of a rank", "tokens/s a rank", True, " A level line is ideal scaling.")):
+            ("scaling_per_rank", "Tokens/s of a rank", "tokens/s a rank", True, " Ideal scaling is level.")):
         points = points_of(subjects, per_rank)
         lines = lines_over_ranks(subjects, points)
         note = "Both axes are logarithmic. Dots were measured"
         note += ", hollow circles and dashed lines are projected" if any(p.projected for p in points.values()) else ""
         note += "." + more
-        note += " Grey lines join runs that differ in ranks only." if any(not color for color, _ in lines) else ""
-        note += " Upright lines: the band of a projection, the extremes of repeats." if any(p.low < p.high for p in points.values()) else ""
+        note += " Grey lines join runs of one model, recipe and tensor group." if any(not color for color, _ in lines) else ""
+        if any(p.low < p.high for p in points.values()):
+            note += " Upright lines: the band of a projection, the extremes of repeats."
         note += without(subjects, lambda one: one.rates or one.kind == SKELETON, "Without tokens/s")
         note += without(subjects, lambda one: one.kind != SKELETON, "Skeleton runs have none")
-        rows = [[one.label(), str(one.ranks), *(number(v) for v in (points[one.tag].value, points[one.tag].low, points[one.tag].high))]
-                for one in subjects if one.tag in points]
-        draw = lambda width, title=title, points=points, lines=lines, unit=unit: over_ranks(title, list(points.values()), lines, unit, width)
-        out.append(Figure(key, title, note, draw, (["", "ranks", unit, "low", "high"], rows),
-                          curves={one.label(): [(one.ranks, points[one.tag].value)] for one in subjects if one.tag in points},
-                          styles={one.label(): (one.color, one.dashes) for one in subjects}, axes=("ranks", unit)))
+        out.append(scaling_figure(key, title, note, unit, [(one, points[one.tag]) for one in subjects if one.tag in points], lines))
     return out
+
+
+def scaling_figure(key, title, note, unit, drawn, lines):
+    """`drawn`: [(subject, Point)]."""
+    points = [point for _, point in drawn]
+    rows = [[one.label(), str(one.ranks), *map(number, (p.value, p.low, p.high))] for one, p in drawn]
+    return Figure(key, title, note, lambda width: over_ranks(title, points, lines, unit, width),
+                  (["", "ranks", unit, "low", "high"], rows), curves={one.label(): [(p.ranks, p.value)] for one, p in drawn},
+                  styles={one.label(): (one.color, one.dashes) for one, _ in drawn}, axes=("ranks", unit))
 
 
 def memory(subjects):
@@ -119,38 +126,42 @@ def memory(subjects):
     bars, rows = [], []
     for one in subjects:
         by_kind, planned, measured = one.memory
-        parts = {kind: size / MIB for kind, size in by_kind.items() if size > 0} or ({PLANNED: planned / MIB} if planned > 0 else {})
+        parts = {kind: size / MIB for kind, size in by_kind.items() if size > 0}
+        if not parts and planned > 0:
+            parts = {PLANNED: planned / MIB}
         if parts:
             bars.append(bar_of(one, parts, ticks={"measured": measured / MIB} if measured > 0 else {}))
-            rows.append([one.label(), number(sum(parts.values())), *(number(size / MIB) if size else "-" for size in (planned, measured)),
-                         *(number(by_kind[kind] / MIB) if kind in by_kind else "-" for kind in kinds)])
+            sizes = (planned or None, measured or None, *(by_kind.get(kind) for kind in kinds))
+            rows.append([one.label(), number(sum(parts.values())), *(shown(size, 1 / MIB) for size in sizes)])
     if not bars:
         return []
     have = {bar.label for bar in bars}
-    note = ("MiB of a rank: high-water marks of the arenas, or where nothing was run the planned total. Upright lines: what the system "
-            "counted (growth of the peak resident set, on devices memory that was taken).")
+    note = ("MiB of a rank: high-water marks of the arenas, or where nothing was run the planned total. Upright lines: what the "
+            "system counted (growth of the peak resident set, on devices memory that was taken).")
     note += without(subjects, lambda one: one.label() in have, "Not known of")
-    return [bars_figure("memory", "Memory of a rank", note, bars, colors, "MiB",
-                        (["", "bar, MiB", "planned", "measured", *kinds], rows))]
+    table = (["", "bar, MiB", "planned", "measured", *kinds], rows)
+    return [bars_figure("memory", "Memory of a rank", note, bars, colors, "MiB", table)]
 
 
 def losses(subjects):
     drawn = {one.label(): one for one in subjects if len(one.losses) > 1}
     if not drawn:
         return []
-    series, styles = {label: one.losses for label, one in drawn.items()}, {label: (one.color, one.dashes) for label, one in drawn.items()}
+    series = {label: one.losses for label, one in drawn.items()}
+    styles = {label: (one.color, one.dashes) for label, one in drawn.items()}
     tags = {label: str(one.tag) for label, one in drawn.items()}
     note = "Mean over the tokens of the global batch, nats; of repeats their mean. Projections and skeleton runs have no loss."
-    note += without([one for one in subjects if one.kind == MEASURED], lambda one: len(one.losses) > 1, "Without losses of two steps")
+    trained = [one for one in subjects if one.kind == MEASURED]
+    note += without(trained, lambda one: len(one.losses) > 1, "Without losses of two steps")
+    rows = [[label, number(line[0][1]), number(line[-1][1])] for label, line in series.items()]
     return [Figure("loss", "Loss", note, lambda width: charts.curves("Loss", series, "step", "loss", width, styles, tags),
-                   (["", "first", "last"], [[label, number(line[0][1]), number(line[-1][1])] for label, line in series.items()]),
-                   curves=series, styles=styles, axes=("step", "loss"))]
+                   (["", "first", "last"], rows), curves=series, styles=styles, axes=("step", "loss"))]
 
 
 def figures_table(subjects):
     """Every subject with its figures; a column that nobody has is left out, but for energy."""
-    heads = ["", "", "ranks", "step, ms", "low to high", "exposed", "tokens/s", "a rank", "MFU", "planned, MiB", "measured, MiB", "last loss",
-             "J a token", "mean W"]
+    heads = ["", "", "ranks", "step, ms", "low to high", "exposed", "tokens/s", "a rank", "MFU", "planned, MiB", "measured, MiB",
+             "last loss", "J a token", "mean W"]
     rows = []
     for one in subjects:
         f, rate = one.figures, one.rates[0] if one.rates else None
@@ -160,8 +171,13 @@ def figures_table(subjects):
                      shown(rate and rate / one.ranks), shown(None if one.kind == SKELETON else f.get("mfu"), 100, " %"),
                      *(shown(size / MIB if size else None) for size in (planned, measured)), shown(f.get("loss")),
                      *("not read" if f.get(key) is None else number(f[key]) for key in ("joules", "watts"))])
-    kept = [i for i, head in enumerate(heads) if head in ("", "J a token") or any(row[i] not in ("-", "not read") for row in rows)]
-    note = "Not read: nothing counted the energy, which is not zero." if any(row[-2] == "not read" for row in rows) else ""
+    kept = [i for i, head in enumerate(heads) if head in ("", "J a token") or not {row[i] for row in rows} <= {"-", "not read"}]
+    note = "Not read: nothing counted the energy, which is not zero" if any(row[-2] == "not read" for row in rows) else ""
+    missing = (source.get("energy_missing") for one in subjects for source in one.sources)
+    reasons = dict.fromkeys(map(str, filter(None, missing)))
+    note += (f" ({'; '.join(reasons)})." if reasons else ".") if note else ""
+    busy = [one for one in subjects if one.busy()]
+    note += f" The machine was busy, so that the figures are worth little: {named(busy)}." if busy else ""
     return Figure("figures", "Figures", note, None, ([heads[i] for i in kept], [[row[i] for i in kept] for row in rows]))
 
 
@@ -181,17 +197,21 @@ def facts(subjects):
         if one.sources:
             said += [one.sources[0].get("date") or "", shell(one.sources[0].get("command") or [])]
             said += [counted(len(one.sources), "repeat")] if len(one.sources) > 1 else []
-        said += [f"{counted(one.left_out, 'slower mesh').replace('meshs', 'meshes')} of this sweep left out"] if one.left_out else []
         out.append((one.label(), "; ".join(filter(None, said))))
     return out
 
 
 def figures_of(subjects):
-    return [figures_table(subjects), *step_time(subjects), *scaling(subjects), *memory(subjects), *losses(subjects), differences_table(subjects)]
+    return [figures_table(subjects), *step_time(subjects), *scaling(subjects), *memory(subjects), *losses(subjects),
+            differences_table(subjects)]
 
 
 def page_of(subjects, figures):
     count = {kind: sum(one.kind == kind for one in subjects) for kind in (MEASURED, SKELETON, PROJECTED)}
     cards = [(str(len(subjects)), "side by side"), *((str(number_of), kind) for kind, number_of in count.items())]
-    legend = [swatch(one.color, one.dashes, one.label(), "" if one.kind == MEASURED else one.what()) for one in subjects]
-    return page("Side by side", "Each has one number and one colour in all pictures. Parts of bars have colours of their own.", cards, figures, facts(subjects), legend)
+    kind_of = lambda one: "" if one.kind == MEASURED else one.what()
+    legend = [swatch(one.color, one.dashes, one.label(), kind_of(one)) for one in subjects]
+    subtitle = "Each has one number and one colour in all pictures. Parts of bars have colours of their own."
+    subtitle += "".join(f" {one.left_out} slower mesh{'' if one.left_out == 1 else 'es'} of {one.path} "
+                        f"{'is' if one.left_out == 1 else 'are'} not drawn." for one in subjects if one.left_out)
+    return page("Side by side", subtitle, cards, figures, facts(subjects), legend)

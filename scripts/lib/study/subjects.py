@@ -18,7 +18,7 @@ EXPECTED = ("expected the output folder or the summary.json of a run, the folder
             "wrote")
 WAIT, UNNAMED = "wait in place of computing", "in no phase"
 REST, EXPOSED_REST = "step, not split", "exposed communication, not split"
-PARTS = {**KINDS, WAIT: "#D2D7DE", UNNAMED: "#E8DCC8", REST: "#A9B3C4", EXPOSED_REST: "#EE6677"}
+PARTS = {WAIT: "#D2D7DE", **KINDS, UNNAMED: "#E8DCC8", REST: "#A9B3C4", EXPOSED_REST: "#EE6677"}
 MARKED = (*COMMUNICATION, EXPOSED_REST)  # parts that are exposed communication: report_reference.md, `figures`
 COLORS = [*SERIES, "#CC7722", "#44AA99", "#7B6FD0"]
 MOST_OF_A_SWEEP = 8  # meshes of a sweep that are drawn, the fastest
@@ -29,7 +29,8 @@ class Subject:
     """One step with its figures. Times in milliseconds, rates in tokens/s. `parts`: {part of PARTS: ms}, which add up to
     `step`. `low`, `high`: the band of a projection, the extremes of a study's repeats, else `step` itself; so with
     `rates`, (tokens/s, lowest, highest), or None. `memory`: ({kind: bytes}, planned, measured), 0 if not known. `sources`:
-    the summaries. `curve`: what the points of one curve of a study share; `line`: what runs share that differ in ranks."""
+    the summaries. `curve`: what the points of one curve of a study share; `line`: what runs share that a line
+    over ranks joins. `tag`: its number on the page. `left_out`: meshes of its sweep that are no subjects."""
     name: str
     path: str
     kind: str
@@ -65,6 +66,10 @@ class Subject:
     def tip(self):
         return f"{self.label()}, {self.what()}"
 
+    def busy(self):
+        """Whether the machine of a run did other things, too."""
+        return any((source.get("processor") or {}).get("busy") for source in self.sources)
+
     def exposed(self):
         """Milliseconds of exposed communication."""
         return sum(self.parts.get(part, 0.0) for part in MARKED)
@@ -72,9 +77,6 @@ class Subject:
     def exposed_text(self):
         """As in the picture and in the table; empty without a step."""
         return f"{100 * self.exposed() / self.step:.1f} %" if self.step > 0 else ""
-
-    def is_measured(self):
-        return self.kind == MEASURED
 
 
 def parts_of(kinds, step, skeleton):
@@ -88,7 +90,7 @@ def parts_of(kinds, step, skeleton):
     return {part: parts[part] for part in PARTS if parts.get(part, 0) > 1e-9 * step}
 
 
-def figure(summary, *keys):
+def value_at(summary, *keys):
     """A number of a summary, or None."""
     for key in keys:
         summary = summary.get(key) if isinstance(summary, dict) else None
@@ -101,8 +103,7 @@ def mean_or_none(values):
 
 
 FIGURES = {  # name: where it lies in a summary
-    "mfu": ("figures", "mfu"), "loss": ("loss", "final"), "joules": ("energy", "joules_per_token"),
-    "watts": ("energy", "mean_watts"), "p95": ("steps", "p95_s"),
+    "mfu": ("figures", "mfu"), "loss": ("loss", "final"), "joules": ("energy", "joules_per_token"), "watts": ("energy", "mean_watts"),
 }
 
 
@@ -113,8 +114,8 @@ def subject_of(name, path, runs, whole=None):
     projected = isinstance(first, Projected)
     steps = [1e3 * run.step_s() for run in runs]
     step = statistics.fmean(steps)
-    rates = [figure(run.summary, "figures", "tokens_per_s") for run in runs]
-    figures = {key: mean_or_none([figure(run.summary, *at) for run in runs]) for key, at in FIGURES.items()}
+    rates = [value_at(run.summary, "figures", "tokens_per_s") for run in runs]
+    figures = {key: mean_or_none([value_at(run.summary, *at) for run in runs]) for key, at in FIGURES.items()}
     low, high, rate = min(steps), max(steps), mean_or_none(rates)
     if projected:
         step, low, high = (1e3 * value for value in (first.nominal, first.low, first.high))
@@ -122,20 +123,21 @@ def subject_of(name, path, runs, whole=None):
     trained = not projected and not skeleton
     if not trained:
         figures["loss"] = None
+    has_rate = rate and min(rates) > 0 and not skeleton
     return Subject(
         name, path, PROJECTED if projected else SKELETON if skeleton else MEASURED, first.summary["ranks"], step, low, high,
-        parts_of(whole.kinds(), step, skeleton) if step > 0 else {},
-        (rate, min(rates), max(rates)) if rate and rate > 0 and min(rates) > 0 and not skeleton else None, whole.memory(), figures,
-        whole.losses if trained else [], [run.summary for run in runs], skeleton=skeleton, line=line_of(first))
+        parts_of(whole.kinds(), step, skeleton) if step > 0 else {}, (rate, min(rates), max(rates)) if has_rate else None,
+        whole.memory(), figures, whole.losses if trained else [], [run.summary for run in runs], skeleton=skeleton, line=line_of(first))
 
 
 def line_of(run):
-    """What runs have in common that differ in ranks only."""
+    """What runs have in common that a line over ranks joins."""
     deck = run.summary["deck"]
     p = getattr(run, "projected", {})
     rest = {**deck.get("mesh", {}), "replicate": 0, "shard": 0}
-    return tuple(map(str, (bool(p), run.summary.get("skeleton"), p.get("file"), p.get("stack"), p.get("what_if"),
-                           run.summary.get("gpu"), rest, *(deck.get(group) for group in ("model", "precision", "fp8", "overlap")))))
+    groups = (deck.get(group) for group in ("model", "precision", "fp8", "fsdp", "overlap"))
+    return tuple(map(str, (bool(p), run.summary.get("skeleton"), p.get("file"), p.get("stack"), p.get("what_if"), run.summary.get("gpu"),
+                           rest, deck.get("data", {}).get("micro_batch"), *groups)))
 
 
 def subjects_of_study(study, path):
@@ -146,8 +148,8 @@ def subjects_of_study(study, path):
         first = repeats.runs[0]
         one = subject_of(f"{name}: {label}", first.folder, repeats.runs, repeats)
         deck, environment = one.sources[0]["deck"], one.sources[0].get("environment") or {}
-        values = [environment.get(key[4:]) if key.startswith("env.") else deck.get(key.partition(".")[0], {}).get(key.partition(".")[2])
-                  for key in swept]
+        of_deck = lambda key: deck.get(key.partition(".")[0], {}).get(key.partition(".")[2])
+        values = [environment.get(key[4:]) if key.startswith("env.") else of_deck(key) for key in swept]
         one.curve = (path, *map(str, values))
         out.append(one)
     for curve in {one.curve for one in out}:
@@ -161,6 +163,8 @@ def subjects_of_study(study, path):
 def subjects_of_sweep(path, sweep):
     """The fastest meshes of `shard8 project --sweep --json`."""
     name, out = os.path.splitext(os.path.basename(path))[0], []
+    if sweep["ranks"] < 1:
+        raise StudyError(BAD_STUDY, f"{path}: error: 'ranks' is 0: it is damaged")
     rows = sorted((row for row in sweep["meshes"] if row.get("step_s")), key=lambda row: row["step_s"]["nominal"])
     line = ("sweep", re.sub(r" --ranks[ =]\S+", "", sweep["projected"].get("command") or path))
     for i, row in enumerate(rows[:MOST_OF_A_SWEEP]):
@@ -170,14 +174,15 @@ def subjects_of_sweep(path, sweep):
         exposed = min(max(row.get("exposed_communication") or 0.0, 0.0), 1.0) * step
         parts = {REST: step - exposed, EXPOSED_REST: exposed}
         rate = row.get("tokens_per_s") or 0
-        mesh = {key: value for key, value in row.items() if key not in ("memory_bytes", "step_s", "tokens_per_s", "exposed_communication")}
+        extents = {key: row[key] for key in ("replicate", "shard", "tensor")}
+        varied = {key: value for key, value in row.items() if key not in SWEEP["meshes"][0]}
+        label = ", ".join(["×".join(map(str, extents.values())), *(f"{key} {value}" for key, value in varied.items())])
+        said = {"machine file": sweep["projected"].get("machine"), "version": sweep["projected"].get("version"),
+                "what if": sweep["projected"].get("what_if")}
         out.append(Subject(
-            f"{name}: {'×'.join(str(mesh.pop(key)) for key in ('replicate', 'shard', 'tensor'))}" + "".join(
-                f", {key} {value}" for key, value in mesh.items()), path, PROJECTED, sweep["ranks"], step, low, high,
-            {part: ms for part, ms in parts.items() if ms > 0},
+            f"{name}: {label}", path, PROJECTED, sweep["ranks"], step, low, high, {part: ms for part, ms in parts.items() if ms > 0},
             (rate, rate * step / high, rate * step / low) if rate > 0 else None, ({}, row.get("memory_bytes") or 0, 0), {},
-            mesh={**{f"mesh.{key}": row[key] for key in ("replicate", "shard", "tensor")}, **mesh, "machine file": sweep["projected"].get("machine"),
-                  "version": sweep["projected"].get("version"), "what if": sweep["projected"].get("what_if") or None},
+            mesh={**{f"mesh.{key}": size for key, size in extents.items()}, **varied, **said},
             line=line if i == 0 else (*line, i, path)))
     if not out:
         raise StudyError(BAD_STUDY, f"{path}: error: no mesh of this sweep was projected: 'meshes' has no 'step_s'")
@@ -222,9 +227,12 @@ def projection(path):
 def read_all(paths):
     """The subjects of all arguments, with tags, names and colours. Throws StudyError(BAD_STUDY) with all errors."""
     out, errors = [], []
-    for path in paths:
+    for i, path in enumerate(paths):
         try:
-            out += read_subjects(path)
+            found = read_subjects(path)
+            for one in found:
+                one.curve = (i, *one.curve) if one.curve else ()
+            out += found
         except StudyError as error:
             errors.append(str(error) if EXPECTED in str(error) else f"{error}\n  {EXPECTED}")
     if errors:

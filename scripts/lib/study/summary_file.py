@@ -31,7 +31,8 @@ PHASE = {"phase": TEXT, "part": TEXT, "mean_s": NUMBER, "min_s": Optional(NUMBER
 COLLECTIVE = {"operation": TEXT, "group": TEXT, "total_s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
 IN_FLIGHT = {"operation": TEXT, "group": TEXT, "s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
 PROJECTED = {
-    "machine": TEXT, "file": Optional(TEXT), "what_if": Optional({"changes": Optional(TEXT)}), "stack": Optional(TEXT), "step_s": {"low": NUMBER, "nominal": NUMBER, "high": NUMBER},
+    "machine": TEXT, "file": Optional(TEXT), "what_if": Optional({"changes": Optional(TEXT)}), "stack": Optional(TEXT),
+    "step_s": {"low": NUMBER, "nominal": NUMBER, "high": NUMBER},
     "sources": Optional([{"name": TEXT, "kind": TEXT, "text": TEXT}]), "goodput": Optional({"best": Optional(NUMBER)}),
     "sensitivities": Optional([{"property": TEXT, "halved_s": NUMBER, "doubled_s": NUMBER}]),
 }
@@ -44,7 +45,8 @@ SUMMARY = {
     "phases": [PHASE], "collectives": Optional([COLLECTIVE]), "in_flight": Optional([IN_FLIGHT]), "memory_per_rank": Optional([{"kind": TEXT, "bytes": NUMBER}]),
     "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER), "mfu": Optional(NUMBER)}),
     "skeleton": Optional(TEXT), "energy": Optional({"joules_per_token": Optional(NUMBER), "mean_watts": Optional(NUMBER)}),
-    "environment": Optional(MapOf(ANY)),
+    "energy_missing": Optional(ANY),
+    "environment": Optional(MapOf(ANY)), "processor": Optional({"busy": Optional(FLAG)}),
     "loss": {"final": Optional(NUMBER)}, "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
     "projected": Optional(PROJECTED),  # nothing was run: the object of `shard8 project --json`
