@@ -247,6 +247,7 @@ class Side(unittest.TestCase):
         rows = rows_of(self.text, "differences")  # a sweep's file has no deck: what is not known is no difference
         self.assertNotIn("model.arch", rows)
         self.assertEqual(rows["mesh.tensor"]["8 sweep: 1×8×2"], "2")
+        self.assertNotIn("hosts", rows)  # nor are the hosts and libraries of what was not run
         self.assertEqual(rows["machine file"]["6 one, on h100-sxm"], "h100-sxm (h100-sxm.yaml)")
 
     def test_energy(self):

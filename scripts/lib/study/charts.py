@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of pictures, each drawn for a width: curves, a histogram, a heat map, scaling, a roofline."""
 from study.errors import counted
-from study.svg import LETTER, SERIES, Axes, Svg, cut, number, ticks
+from study.svg import LETTER, SERIES, Axes, Svg, cut, number
 
 NARROW, WIDE = 360, 760  # widths for which every picture is drawn
 DASHES = ["", "9 6", "3 5", "14 4 3 4"]  # so that a curve shows where another lies on it

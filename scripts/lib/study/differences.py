@@ -61,10 +61,10 @@ def differing(subjects, texts_of, known):
 
 def differences(subjects):
     """(heads, rows) of the table; a row without values begins each group that has any."""
-    whole = lambda one: bool(one.sources)
+    whole, ran = lambda one: bool(one.sources), lambda one: one.kind != PROJECTED
     groups = [("Subject", differing(subjects, lambda one: {"kind": one.what(), "ranks": str(one.ranks)}, whole)),
-              ("Deck", differing(subjects, deck_of, whole)), ("Machine", differing(subjects, machine_of, lambda one: one.kind != PROJECTED)),
-              ("Version", differing(subjects, version_of, whole))]
+              ("Deck", differing(subjects, deck_of, whole)), ("Machine", differing(subjects, machine_of, ran)),
+              ("Version", differing(subjects, version_of, ran))]
     rows = []
     for name, found in groups:
         rows += [[name, *([""] * len(subjects))], *found] if found else []

@@ -167,7 +167,7 @@ def figures_table(subjects):
         f, rate = one.figures, one.rates[0] if one.rates else None
         _, planned, measured = one.memory
         band = f"{number(one.low)} to {number(one.high)}" if band_of(one, one.low, one.high) else "-"
-        rows.append([one.label(), one.what(), str(one.ranks), shown(one.step or None), band, one.exposed_text() or "-", shown(rate),
+        rows.append([one.label(), one.kind, str(one.ranks), shown(one.step or None), band, one.exposed_text() or "-", shown(rate),
                      shown(rate and rate / one.ranks), shown(None if one.kind == SKELETON else f.get("mfu"), 100, " %"),
                      *(shown(size / MIB if size else None) for size in (planned, measured)), shown(f.get("loss")),
                      *("not read" if f.get(key) is None else number(f[key]) for key in ("joules", "watts"))])
