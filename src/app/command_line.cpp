@@ -57,8 +57,17 @@ CLI::App* add_deck_command(CLI::App& app, DeckArguments& deck, const char* name,
 /// An option's value that may not be empty: a variable that was not set in a job script.
 const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
 
+void add_devices(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option(
+          "--devices", arguments.devices,
+          "cuda or host: what computes, in place of the deck's mesh.device; any build plans and has skeletons for cuda")
+      ->check(CLI::IsMember({"cuda", "host"}));
+}
+
 void add_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = add_deck_command(app, arguments.deck, "run", "train (under mpiexec or srun, one process a rank)");
+  add_devices(*run, arguments);
   run->add_option("--restart", arguments.restart, "auto, none, or the folder of a checkpoint: checkpoint.restart")
       ->check(kNotEmpty);
   CLI::Option* compare = run->add_flag("--compare-off", arguments.compare_off,
@@ -80,13 +89,6 @@ const CLI::Validator kRanksOrPrint(
       return fmt::format("'{}' is not a number of ranks from 1 to {}", value, kMostRanks);
     },
     "");
-
-void add_devices(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option("--devices", arguments.devices,
-                  "cuda or host: what computes, in place of the deck's mesh.device; any build plans for cuda")
-      ->check(CLI::IsMember({"cuda", "host"}));
-}
 
 void add_check_and_plan(CLI::App& app, Arguments& arguments) {
   CLI::App* check = add_deck_command(app, arguments.deck, "check", "read and validate a deck, say what would run");
@@ -323,6 +325,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     // Before MPI starts threads that might print. Warnings and errors go to standard error.
     if (arguments.quiet && std::freopen("/dev/null", "w", stdout) == nullptr)
       base::fail(base::ExitCode::environment, "--quiet: cannot open /dev/null; leave --quiet out");
+    if (!arguments.devices.empty()) run.deck.overrides.push_back("mesh.device=" + arguments.devices);
     if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
     return run_command(argc, argv, run);
   }

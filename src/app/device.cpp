@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
+#include "operation/device.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "comm/nccl/device.hpp"
@@ -32,6 +33,10 @@ void require_build(const deck::MeshConfig& mesh) {
   if (mesh.backend == moves) refuse("mesh.backend", deck::to_string(mesh.backend), build);
 }
 
+void require_runnable(const deck::Config& config) {
+  if (!operation::carried_by_hosts(config.run)) require_build(config.mesh);
+}
+
 void require_planned(const deck::MeshConfig& mesh) {
   if (!only_plans(mesh)) require_build(mesh);
 }
@@ -53,11 +58,12 @@ std::string describe_backends() {
 
 #if defined(SHARD8_CUDA)
 
-int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node) {
+int choose_device(const comm::Communicator& world, const deck::Config& config, const comm::Node& node) {
+  const deck::MeshConfig& mesh = config.mesh;
   int device = 0;
   tensor::cuda::separate_streams();
   comm::agree(world, [&] {
-    require_build(mesh);
+    require_runnable(config);
     const int devices = tensor::cuda::device_count();
     if (devices == 0)
       base::fail(
@@ -106,8 +112,8 @@ std::uint64_t memory_peak() { return memory_taken(); }
 
 #else
 
-int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node&) {
-  comm::agree(world, [&] { require_build(mesh); });
+int choose_device(const comm::Communicator& world, const deck::Config& config, const comm::Node&) {
+  comm::agree(world, [&] { require_runnable(config); });
   return 0;
 }
 

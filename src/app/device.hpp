@@ -20,6 +20,9 @@ namespace shard8::app {
 /// Error(environment) when the deck asks for a device or a backend that this program was not built for.
 void require_build(const deck::MeshConfig& mesh);
 
+/// As require_build(), for a run: a skeleton of the communication runs on hosts also where its step is one of devices.
+void require_runnable(const deck::Config& config);
+
 /// As require_build(), for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices,
 /// too.
 void require_planned(const deck::MeshConfig& mesh);
@@ -33,7 +36,7 @@ void require_devices(std::string_view what);
 /// its own, unless `mesh.share_devices` is set. Collective. AgreedError(environment), with both numbers, when the deck
 /// asks for a device or backend that this program was not built for, or a node has more ranks than devices and may not
 /// share them.
-int choose_device(const comm::Communicator& world, const deck::MeshConfig& mesh, const comm::Node& node);
+int choose_device(const comm::Communicator& world, const deck::Config& config, const comm::Node& node);
 
 /// Has the tensors of `world`, and of what is split from it, moved between devices; nothing on hosts.
 /// Collective. A collective that hangs for longer than `limits` allow, or fails, ends the job. `share_devices`: ranks

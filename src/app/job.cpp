@@ -88,12 +88,13 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     environment.set_hang_limits(limits);
     at_stage(Stage::ranks, [&] { check_ranks(world, deck.config.mesh); });
     int device = 0;
-    at_stage(Stage::device, [&] { device = choose_device(world, deck.config.mesh, node); });
+    at_stage(Stage::device, [&] { device = choose_device(world, deck.config, node); });
     const tensor::Runtime runtime({.threads = threads, .device = device});
     // Before any other call that waits for a rank: one whose pools differ may hang in its first product.
     at_stage(Stage::device, [&] {
       comm::agree(world, [&] {
-        if (!operation::on_device(deck.config.mesh)) require_pools(threads, runtime.threads());
+        if (!operation::on_device(deck.config.mesh) && !operation::carried_by_hosts(deck.config.run))
+          require_pools(threads, runtime.threads());
       });
     });
     attach_device(world, runtime.exec(), environment, limits, deck.config.mesh.share_devices);

@@ -17,6 +17,7 @@
 #include "app/job.hpp"
 #include "app/node_memory.hpp"
 #include "app/process.hpp"
+#include "app/skeleton_run.hpp"
 #include "app/run_trace.hpp"
 #include "base/made_folders.hpp"
 #include "checkpoint/directory.hpp"
@@ -27,6 +28,7 @@
 #include "io/durable_file.hpp"
 #include "operation/device.hpp"
 #include "profile/output_file.hpp"
+#include "project/skeleton_waits.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
 #include "train/initial_weights.hpp"
@@ -195,7 +197,7 @@ std::string check_start(const deck::LoadResult& deck) {
     // Without OMP_NUM_THREADS the number depends on the ranks of a node.
     if (!operation::on_device(config.mesh) && asked > 0) require_pools(asked, asked);
     require_planned(config.mesh);
-    if (only_plans(config.mesh))
+    if (only_plans(config.mesh) && !operation::carried_by_hosts(config.run))
       warn(
           "mesh.device = cuda: this program was built for hosts and plans the steps of devices; `run` needs a build "
           "for CUDA devices");
@@ -203,13 +205,19 @@ std::string check_start(const deck::LoadResult& deck) {
   if (const std::string warning = memory_warning(config, threads); !warning.empty()) warn(warning);
   at_stage(Stage::output, [&] {
     require_output(config);
+    if (config.run.skeleton != deck::Skeleton::none) require_no_training(config);
     if (!config.output.trace.empty()) profile::require_writable(trace_file(config.output, 0));
   });
   at_stage(Stage::output_lock, [&] { refuse_lock(config.output.dir, "output.dir"); });
+  const train::Setup setup = train::Setup::make(config, 0, threads);
+  if (config.run.skeleton != deck::Skeleton::none) {
+    std::string said;
+    at_stage(Stage::data, [&] { project::require_skeleton_times(setup, said); });
+    return fmt::format("start      a skeleton of the {}: {}\n", deck::to_string(config.run.skeleton), said);
+  }
   at_stage(Stage::gold, [&] {
     if (!config.verify.gold.empty()) train::read_gold(config.verify.gold);
   });
-  const train::Setup setup = train::Setup::make(config, 0, threads);
   std::string found;
   train::RunDescription run = describe_run(deck);
   run.inputs = look_at_inputs(config, setup, found);

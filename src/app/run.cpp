@@ -13,6 +13,7 @@
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
+#include "app/skeleton_run.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/utc.hpp"
@@ -481,7 +482,12 @@ int run_command(int argc, char** argv, const RunArguments& arguments) {
     deck.check = [&](const deck::LoadResult& loaded) { check_compare_off(deck.path, loaded); };
   StopRequests requests;  // from the begin of the process on: a signal during start-up counts, too
   const int code = run_job(
-      argc, argv, deck, [&](Job& job) { return Run(job, requests, arguments, command)(); }, &requests);
+      argc, argv, deck,
+      [&](Job& job) {
+        if (job.deck.config.run.skeleton != deck::Skeleton::none) return skeleton_run(job, requests, command);
+        return Run(job, requests, arguments, command)();
+      },
+      &requests);
   requests.leave_launcher();
   return code;
 }

@@ -110,7 +110,7 @@ MemoryFigures memory_figures(const train::Assembly& assembly, std::uint64_t grow
   std::array<std::uint64_t, 1> most{growth};
   world.all_reduce(most, comm::Communicator::Reduce::max);
   return {.on_device = world.device() != nullptr,
-          .arenas = assembly.trainer().state().arenas.bytes(),
+          .arenas = plan.moved_only ? plan.memory : assembly.trainer().state().arenas.bytes(),
           .reduction_buffers = plan.reduction_buffers,
           .user_buffers = plan.user_buffers,
           .checkpoint_copies = plan.checkpoint.copies,
@@ -137,11 +137,12 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const t
   const comm::Communicator& world = assembly.mesh().world;
   const comm::Device* const device = world.device();
   input.gpu = gpu_versions(device);
+  const bool skeleton = assembly.setup().config.run.skeleton != deck::Skeleton::none;
   input.run = {.backend = device != nullptr ? "nccl" : "mpi",
                .device = device != nullptr ? "cuda" : "host",
                .threads_per_rank = assembly.setup().threads,
                .waiting = text(comm::name_of(world.waiting())),
-               .data = assembly.loader().dataset().description(),
+               .data = skeleton ? "none: a skeleton reads no data" : assembly.loader().dataset().description(),
                .collectives = device != nullptr ? device->describe() : std::vector<std::string>()};
   input.date = utc_now();
   input.deck = deck_values(echo);

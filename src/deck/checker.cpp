@@ -82,6 +82,8 @@ constexpr Reader kReaders[] = {
     {"checkpoint.files", "checkpoint.dir", writes_checkpoints},
     {"checkpoint.allow_changes", "checkpoint.restart",
      [](const Config& c) { return c.checkpoint.restart != CheckpointConfig::kNoRestart; }},
+    {"run.skeleton_times", "run.skeleton", [](const Config& c) { return c.run.skeleton == Skeleton::communication; }},
+    {"run.skeleton_load", "run.skeleton", [](const Config& c) { return c.run.skeleton == Skeleton::communication; }},
     {"output.trace_steps", "output.trace", [](const Config& c) { return !c.output.trace.empty(); }},
     {"verify.tolerance", "verify.gold", [](const Config& c) { return !c.verify.gold.empty(); }},
 };

@@ -306,7 +306,8 @@ void resolve_defaults(Reading& reading) {
   if (derived("run.timing_skip", "run.steps")) {
     c.run.timing_skip = std::min(c.run.timing_skip, c.run.steps - 1);
   }
-  if ((c.checkpoint.every > 0 || c.run.stop_after > 0) && c.checkpoint.dir.empty()) {
+  if (c.run.skeleton == Skeleton::none && (c.checkpoint.every > 0 || c.run.stop_after > 0) &&
+      c.checkpoint.dir.empty()) {
     if (reading.broken.count("output.dir") > 0) reading.broken.emplace("checkpoint.dir");
     c.checkpoint.dir = c.output.dir + "/" + CheckpointConfig::kDefaultDir;
   }

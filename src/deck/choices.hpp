@@ -63,6 +63,10 @@ struct Choices<DataKind> {
   static constexpr std::array<std::string_view, 3> names = {"synthetic", "bytes", "tokens"};
 };
 template <>
+struct Choices<Skeleton> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "communication", "computation"};
+};
+template <>
 struct Choices<CheckpointFiles> {
   static constexpr std::array<std::string_view, 2> names = {"rank", "node"};
 };

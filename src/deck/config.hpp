@@ -22,6 +22,9 @@ enum class AmaxAlgo { max, most_recent };
 enum class Fp8Weights { fp8, bf16 };
 enum class Master { fp32, bf16_remainder };
 enum class DataKind { synthetic, bytes, tokens };
+/// What a skeleton run keeps of a step: all collectives, and waits in place of computations; or all computations, and
+/// no collectives.
+enum class Skeleton : std::uint8_t { none, communication, computation };
 enum class CheckpointFiles { rank, node };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
@@ -154,6 +157,11 @@ struct RunConfig {
   std::int64_t log_every = 10;      ///< steps between two lines of progress
   std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded default: at most steps - 1
   std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits or stands still longer ends the job
+  Skeleton skeleton = Skeleton::none;
+  /// A machine file, or the output.dir or summary of a run: what the computations of a skeleton take. Empty: nothing. A
+  /// relative path is looked for as data.path is; load() stores where it was found.
+  std::string skeleton_times;
+  double skeleton_load = 0.0;  ///< GB/s of memory that a rank reads while it waits
 };
 
 /// What a run saves, and what it goes on from.

@@ -213,6 +213,17 @@ constexpr Field kRun[] = {
      .unit = "seconds",
      .help = "the job ends with code 5 after a longer wait for other ranks or time without progress; at least 600 "
              "until the first step has ended"},
+    {.key = "skeleton",
+     .access = access<&Config::run, &RunConfig::skeleton>(),
+     .help = "communication: waits in place of computations; computation: no collectives; no loss is computed"},
+    {.key = "skeleton_times",
+     .access = access<&Config::run, &RunConfig::skeleton_times>(),
+     .help = "how long a skeleton waits: a machine file, or output.dir or summary of a run; empty: not at all"},
+    {.key = "skeleton_load",
+     .access = access<&Config::run, &RunConfig::skeleton_load>(),
+     .bounds = from_to(0, 1e5),
+     .unit = "GB/s",
+     .help = "memory that a rank of a skeleton reads while it waits"},
 };
 
 constexpr Field kCheckpoint[] = {

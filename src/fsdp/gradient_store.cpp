@@ -87,7 +87,8 @@ void GradientStore::reduce(int unit) {
                                   .group = sharded,
                                   .ranks = buffers_.shard_ranks(unit),
                                   .stream = operation::Stream::reduce,
-                                  .tensors = sent},
+                                  .tensors = sent,
+                                  .own = received},
                                  [&] { return mesh_.group(sharded).reduce_scatter(items_); });
 }
 

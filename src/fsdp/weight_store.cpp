@@ -107,12 +107,16 @@ void WeightStore::start(const GatherSchedule::Start& gather) {
   for (GatheredWeight& weight : copy.read) weight.stamp = {&slot.generation, slot.generation};
   if (!copy.before.empty()) hooks_.before(copy.unit, copy.before);
   if (copy.transferred.empty()) return;
-  slot.gather = executor_.issue(
-      {.group = copy.sharded, .ranks = copy.ranks, .stream = operation::Stream::gather, .tensors = copy.transferred},
-      [&] {
-        return mesh_.group(copy.sharded)
-            .all_gather_in_place(copy.transferred, copy.own, {}, comm::Communicator::OwnPart::returned);
-      });
+  slot.gather =
+      executor_.issue({.group = copy.sharded,
+                       .ranks = copy.ranks,
+                       .stream = operation::Stream::gather,
+                       .tensors = copy.transferred,
+                       .own = copy.own},
+                      [&] {
+                        return mesh_.group(copy.sharded)
+                            .all_gather_in_place(copy.transferred, copy.own, {}, comm::Communicator::OwnPart::returned);
+                      });
 }
 
 /// Waits for the all-gather and has the hook cast what arrived where products read another format. Does nothing if the

@@ -41,29 +41,32 @@ struct Communicated {
 };
 
 /// A collective of the tensor group. `hidden`: the caller runs other kernels before it waits for the collective.
-operation::Call call_of(const Context& context, profile::Collective op, std::span<const Tensor> wholes, bool hidden) {
+operation::Call call_of(const Context& context, profile::Collective op, std::span<const Tensor> wholes,
+                        std::span<const Tensor> own, bool hidden) {
   using operation::Stream;
   const Stream overlapped = op == profile::Collective::all_gather ? Stream::gather : Stream::reduce;
   return {.op = op,
           .ranks = context.tensor_group.size(),
           .stream = hidden ? overlapped : Stream::compute,
-          .tensors = wholes};
+          .tensors = wholes,
+          .own = own};
 }
 /// As call_of(), of an exchange by parts.
 operation::Call call_of_parts(const Context& context, profile::Collective op, std::span<const Tensor> wholes,
-                              const TensorExchange& exchange) {
-  operation::Call call = call_of(context, op, wholes, true);
+                              std::span<const Tensor> own, const TensorExchange& exchange) {
+  operation::Call call = call_of(context, op, wholes, own, true);
   call.by_parts = true;
   call.ring = exchange.route() == comm::Route::ring;
   return call;
 }
 
-/// What a device leaves of a reduce-scatter to the next kernel, if the step is only recorded: as many partial sums as
-/// ranks, and the addend. Their addresses are never read. Nothing on hosts, and where they are too many.
+/// What a device leaves of a reduce-scatter to the next kernel, if no device moves it: as many partial sums as ranks,
+/// and the addend. Only the skeleton of the computation reads their addresses. Nothing on hosts, and where they are too
+/// many.
 std::optional<tensor::PartialSums> planned_partial_sums(const Context& context, const Tensor& local,
                                                         const Tensor& addend) {
   const int ranks = context.tensor_group.size();
-  if (context.executor.runs() || !context.device()) return std::nullopt;
+  if (!context.device() || (context.executor.communicates() && tensor::kDevice)) return std::nullopt;
   if (ranks + (addend.empty() ? 0 : 1) > tensor::PartialSums::kMost) return std::nullopt;
   tensor::PartialSums partial_sums;
   for (int rank = 0; rank < ranks; ++rank) partial_sums.add(local);
@@ -81,9 +84,11 @@ Scattering start_reduce_scatter(const Context& context, Exchange name, const Ten
   }
   auto part = context.timer().exchange(name, "start");
   const comm::Communicator::ReduceScatterItem item{local, partial.matrix, addend};
-  auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&item.whole, 1}, false), [&] {
-    return context.tensor_group.reduce_scatter({&item, 1}, name_of(name));
-  });
+  const std::array<Tensor, 2> own{local, addend};
+  auto scatter =
+      context.issue(call_of(context, profile::Collective::reduce_scatter, {&item.whole, 1}, own, false), [&] {
+        return context.tensor_group.reduce_scatter({&item, 1}, name_of(name));
+      });
   return {name, local, std::move(scatter), std::move(partial.memory)};
 }
 
@@ -113,11 +118,16 @@ Gathering start_gather_tokens(const Context& context, Exchange name, const Tenso
   const OwnPart own_part = hidden ? OwnPart::returned : OwnPart::copied;
   const comm::Communicator& group = context.tensor_group;
   return {name, tensors.whole,
-          context.issue(call_of(context, profile::Collective::all_gather, tensors.wholes(), hidden),
+          context.issue(call_of(context, profile::Collective::all_gather, tensors.wholes(), tensors.parts(), hidden),
                         [&] {
-                          if (local.transposed)
+                          if (local.transposed && tensor::kDevice)
                             return group.all_gather_columns(tensors.whole.data, local.data, whole, name_of(name),
                                                             own_part);
+                          if (local.transposed) {  // hosts carry the bytes of a device's step, and nobody reads them
+                            const Tensor all = tensors.whole.data.reshaped({tensors.whole.data.count()});
+                            const Tensor own = local.data.reshaped({local.data.count()});
+                            return group.all_gather_in_place({&all, 1}, {&own, 1}, name_of(name), own_part);
+                          }
                           return group.all_gather_in_place(tensors.wholes(), tensors.parts(), name_of(name), own_part);
                         }),
           std::move(memory)};
@@ -130,16 +140,17 @@ GatheringByParts::GatheringByParts(const Context& context, const TensorExchange&
   auto part = context.timer().exchange(name_, "push");
   const Communicated tensors(context.tensor_group.size(), whole, whole_cast, local);
   whole_ = tensors.whole;
-  parts_ = context.issue(call_of_parts(context, profile::Collective::all_gather, tensors.wholes(), exchange), [&] {
-    return context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_), exchange.route(),
-                                                 read_whole);
-  });
+  parts_ = context.issue(
+      call_of_parts(context, profile::Collective::all_gather, tensors.wholes(), tensors.parts(), exchange), [&] {
+        return context.tensor_group.all_gather_parts(tensors.wholes(), tensors.parts(), name_of(name_),
+                                                     exchange.route(), read_whole);
+      });
 }
 
 Operand GatheringByParts::wait(const Context& context, int rank) {
   auto part = context.timer().exchange(name_, "wait", rank);
   Operand tokens = local_;
-  if (!context.executor.runs()) return tokens;
+  if (!context.executor.communicates()) return tokens;
   parts_.under_way.await(rank);
   tokens.data = parts_.under_way.part(0, rank);
   const bool blocks = local_.scaling != tensor::Scaling::none && local_.scaling != tensor::Scaling::tensor;
@@ -159,7 +170,7 @@ void GatheringByParts::finish(const Context& context) {
 }
 
 void GatheringByParts::finish_parts(const Context& context) {
-  if (context.executor.runs()) parts_.under_way.finish();
+  if (context.executor.communicates()) parts_.under_way.finish();
   context.executor.waited(parts_.number);
 }
 
@@ -167,7 +178,7 @@ void GatheringByParts::finish(const Context& context, const Tensor& whole) {
   SHARD8_REQUIRE(read_whole_, "a gather by parts whose whole was not asked for has no rows of this rank there");
   auto part = context.timer().exchange(name_);
   // On devices, and with messages, the parts lie there.
-  const bool copies = context.executor.runs() && !context.device();
+  const bool copies = context.executor.computes() && context.executor.communicates() && !context.device();
   for (int k = 0; copies && k < context.tensor_group.size(); ++k) {
     const int rank = parts_.under_way.arrival(k);
     parts_.under_way.await(rank);
@@ -199,10 +210,12 @@ Scattering start_scatter_partial_sums(const Context& context, const TensorExchan
   const Exchange name = exchange.name;
   if (!exchange.hidden()) return start_reduce_scatter(context, name, local, std::move(partial), {});
   auto part = context.timer().exchange(name, "start");
-  tensor::PartialSums sum = planned_partial_sums(context, local, {}).value_or(local);
-  auto scatter = context.issue(call_of(context, profile::Collective::reduce_scatter, {&partial.matrix, 1}, true), [&] {
-    return context.tensor_group.reduce_scatter_partial_sums({local, partial.matrix}, sum, name_of(name));
-  });
+  tensor::PartialSums sum = local;
+  auto scatter = context.issue(
+      call_of(context, profile::Collective::reduce_scatter, {&partial.matrix, 1}, {&local, 1}, true), [&] {
+        return context.tensor_group.reduce_scatter_partial_sums({local, partial.matrix}, sum, name_of(name));
+      });
+  if (const auto planned = planned_partial_sums(context, local, {})) sum = *planned;
   return {name, sum, std::move(scatter), std::move(partial.memory)};
 }
 
@@ -215,7 +228,7 @@ ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchang
       tokens_(local.rows()),
       memory_(std::move(partial.memory)) {
   auto part = context.timer().exchange(exchange_.name, "begin");
-  if (!context.executor.runs()) return;  // it is recorded where the first rows are given
+  if (!context.executor.communicates()) return;  // it is recorded where the first rows are given
   begin(context);
   whole_ = parts_.under_way.whole();
 }
@@ -223,31 +236,34 @@ ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchang
 void ScatteringByParts::begin(const Context& context) {
   begun_ = true;
   const comm::Communicator::ReduceScatterItem item{local_, whole_, addend_};
-  parts_ = context.issue(call_of_parts(context, profile::Collective::reduce_scatter, {&item.whole, 1}, exchange_), [&] {
-    return context.tensor_group.reduce_scatter_parts(item, name_of(exchange_.name), exchange_.route());
-  });
+  const std::array<Tensor, 2> own{local_, addend_};
+  parts_ = context.issue(
+      call_of_parts(context, profile::Collective::reduce_scatter, {&item.whole, 1}, own, exchange_),
+      [&] { return context.tensor_group.reduce_scatter_parts(item, name_of(exchange_.name), exchange_.route()); });
 }
 
 void ScatteringByParts::give(const Context& context, int rank, std::int64_t first, std::int64_t count) {
   auto part = context.timer().exchange(exchange_.name, "push", rank);
   if (!begun_) begin(context);
-  if (!context.executor.runs()) return;
-  if (count == tokens_)
-    parts_.under_way.give(rank);
-  else
+  if (!context.executor.communicates()) return;
+  const bool in_pieces = count != tokens_ && tensor::kDevice;
+  if (in_pieces)
     parts_.under_way.give(rank, first, count);
+  else if (first + count == tokens_)  // hosts that carry a device's step send all rows with the last piece
+    parts_.under_way.give(rank);
 }
 
 void ScatteringByParts::finish(const Context& context) {
   auto part = context.timer().exchange(exchange_.name, "finish");
-  if (context.executor.runs()) parts_.under_way.finish();
+  if (context.executor.communicates()) parts_.under_way.finish();
   context.executor.waited(parts_.number);
 }
 
 HeldSum ScatteringByParts::finish_partial_sums(const Context& context) && {
   auto part = context.timer().exchange(exchange_.name, "finish");
-  const std::optional<tensor::PartialSums> partial_sums =
-      context.executor.runs() ? parts_.under_way.finish_partial_sums() : planned_partial_sums(context, local_, addend_);
+  std::optional<tensor::PartialSums> partial_sums = planned_partial_sums(context, local_, addend_);
+  if (context.executor.communicates())
+    if (auto sums = parts_.under_way.finish_partial_sums()) partial_sums = std::move(sums);
   context.executor.waited(parts_.number);
   if (!partial_sums) return local_;
   memory_.hold(context.leases, "a residual", addend_);

@@ -14,4 +14,10 @@ inline bool on_device(const deck::MeshConfig& mesh) {
   return mesh.device == deck::Device::automatic ? tensor::kDevice : mesh.device == deck::Device::cuda;
 }
 
+/// Whether hosts carry the collectives of a skeleton run, also those of a step that runs on devices: then only memory
+/// that collectives move exists.
+inline bool carried_by_hosts(const deck::RunConfig& run) {
+  return run.skeleton == deck::Skeleton::communication && !tensor::kDevice;
+}
+
 }  // namespace shard8::operation

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::operation {
 
@@ -60,6 +61,7 @@ void Recorder::add(const Place& place, const Kernel& k) {
 
 std::optional<int> Recorder::add(const Place& place, const Call& call) {
   if (call.ranks == 1) return {};
+  if (calls_) calls_(call);
   Operation o;
   o.stream = call.stream;
   Collective c{call.op, call.group, call.ranks};
@@ -87,6 +89,33 @@ void Recorder::wait(int collective) {
   SHARD8_REQUIRE(ahead != ahead_before_.end(), "operation {} of an earlier step is waited for, and brings no weights",
                  collective);
   waits_.push_back(-1 - static_cast<int>(ahead - ahead_before_.begin()));
+}
+
+double Executor::value(const tensor::Tensor& number) const {
+  if (computes_ && communicates_) return tensor::value_to_host<double>(exec(), number);
+  tensor::finish(exec());
+  return 0;
+}
+
+void Executor::leave_out(const Product& product) {
+  if (recorder_ != nullptr) return recorder_->add(place(), product);
+  auto part = timer_.part(profile::Part::gemm, name_of(product.kind));
+  tell(product);
+  waits_->wait(*exec_, place(), product);
+  progress_();
+}
+
+void Executor::leave_out(const Attention& attention) {
+  if (recorder_ != nullptr) return recorder_->add(place(), attention);
+  auto part = timer_.part(profile::Part::attention, attention.backward ? "attention_backward" : "attention_forward");
+  waits_->wait(*exec_, place(), attention);
+  progress_();
+}
+
+void Executor::leave_out(const Kernel& kernel) {
+  if (recorder_ != nullptr) return recorder_->add(place(), kernel);
+  auto part = timer_.part(profile::Part::elementwise, kernel.name);
+  waits_->wait(*exec_, place(), kernel);
 }
 
 /// Tells the trace and the observer.

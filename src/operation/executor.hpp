@@ -24,13 +24,15 @@ struct Place {
 };
 
 /// The call of a collective, with the tensors that it moves: the whole of a gather or reduce-scatter, what an
-/// all-reduce sums. See Collective for the other members.
+/// all-reduce sums. `own` are this rank's other tensors in the call: what it gives to a gather, what it gets from a
+/// reduce-scatter, and the addend. See Collective for the other members.
 struct Call {
   profile::Collective op = profile::Collective::all_gather;
   Group group = Group::tensor;
   int ranks = 1;
   Stream stream = Stream::compute;
   std::span<const tensor::Tensor> tensors{};
+  std::span<const tensor::Tensor> own{};
   bool by_parts = false, ring = false, host_values = false;
 };
 
@@ -39,7 +41,9 @@ struct Call {
 class Recorder {
  public:
   using Sink = std::function<void(const Operation& operation)>;
-  explicit Recorder(Sink sink) : sink_(std::move(sink)) {}
+  /// Is told of the tensors of each collective of several ranks.
+  using Calls = std::function<void(const Call& call)>;
+  explicit Recorder(Sink sink, Calls calls = {}) : sink_(std::move(sink)), calls_(std::move(calls)) {}
 
   /// A step begins. Operations are counted from here.
   void begin_step();
@@ -62,6 +66,7 @@ class Recorder {
   void write(const Place& place, Operation operation);
 
   Sink sink_;
+  Calls calls_;
   int count_ = 0;  ///< operations of all steps
   int begin_ = 0;  ///< count_ at the begin of the step
   std::vector<int> waits_;
@@ -83,10 +88,24 @@ struct Issued {
   std::optional<int> number{};
 };
 
+/// Waits in place of computations. Each call returns, or on a device ends in the order of the execution space, when the
+/// time has passed that the operation would take.
+class Waits {
+ public:
+  virtual ~Waits() = default;
+  virtual void wait(const tensor::Exec& exec, const Place& place, const Product& product) = 0;
+  virtual void wait(const tensor::Exec& exec, const Place& place, const Attention& attention) = 0;
+  virtual void wait(const tensor::Exec& exec, const Place& place, const Kernel& kernel) = 0;
+};
+
 /// Decides what happens to the operations of a step. The step is written once: each operation is issued by one call of
-/// issue(), with its description and with a function that does the work. An executor that *runs* calls the function and
-/// times it. One that *records* passes the description to a Recorder and calls nothing, so that tensors need no memory
-/// and groups no ranks.
+/// issue(), with its description and with a function that does the work.
+/// - An executor that *runs* calls the function and times it.
+/// - One that *records* passes the description to a Recorder and calls nothing, so that tensors need no memory and
+///   groups no ranks.
+/// - A *skeleton* of the communication calls the functions of collectives, and waits in place of computations: memory
+///   that no collective moves is neither read nor written. A skeleton of the computation calls all other functions, and
+///   leaves the collectives out.
 class Executor {
  public:
   /// Runs on `exec`. `timer` times parts of forward and backward. `progress` advances collectives under way; it is
@@ -96,11 +115,27 @@ class Executor {
       : exec_(&exec), timer_(timer), progress_(std::move(progress)) {}
   /// Records. `timer`, which must have no clock, knows the phase. `device`: whether the recorded step runs on a device.
   Executor(Recorder& recorder, profile::StepTimer& timer, bool device)
-      : timer_(timer), recorder_(&recorder), device_(device) {}
+      : timer_(timer), computes_(false), communicates_(false), recorder_(&recorder), device_(device) {}
+  /// A skeleton of the communication, of a step that runs on a device or, if not `device`, on hosts.
+  Executor(const tensor::Exec& exec, profile::StepTimer& timer, std::function<void()> progress, Waits& waits,
+           bool device)
+      : exec_(&exec),
+        timer_(timer),
+        progress_(std::move(progress)),
+        computes_(false),
+        waits_(&waits),
+        device_(device) {}
+  struct WithoutCollectives {};
+  /// A skeleton of the computation.
+  Executor(const tensor::Exec& exec, profile::StepTimer& timer, WithoutCollectives)
+      : exec_(&exec), timer_(timer), progress_([] {}), communicates_(false) {}
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   bool runs() const { return recorder_ == nullptr; }
+  /// Whether products, attention and kernels do their work, and whether collectives do theirs: both in a training.
+  bool computes() const { return computes_; }
+  bool communicates() const { return communicates_; }
   /// Whether the step runs on a device, or is recorded as one that does.
   bool device() const { return device_; }
   profile::StepTimer& timer() const { return timer_; }
@@ -110,10 +145,14 @@ class Executor {
     return *exec_;
   }
 
+  /// The double in `number`, 8 bytes of u8, once the execution space has done all work given to it. 0 in a skeleton,
+  /// where it means nothing. Only if it runs.
+  double value(const tensor::Tensor& number) const;
+
   /// `work` is called with the execution space.
   template <class Work>
   void issue(const Product& product, const Work& work) {
-    if (recorder_ != nullptr) return recorder_->add(place(), product);
+    if (!computes_) return leave_out(product);
     auto part = timer_.part(profile::Part::gemm, name_of(product.kind));
     tell(product);
     work(*exec_);
@@ -121,7 +160,7 @@ class Executor {
   }
   template <class Work>
   void issue(const Attention& attention, const Work& work) {
-    if (recorder_ != nullptr) return recorder_->add(place(), attention);
+    if (!computes_) return leave_out(attention);
     auto part = timer_.part(profile::Part::attention, attention.backward ? "attention_backward" : "attention_forward");
     if (observer_ != nullptr && observer_->attention) observer_->attention(attention);
     work(*exec_);
@@ -131,7 +170,7 @@ class Executor {
   template <class Work>
   void issue(const Kernel& kernel, const Work& work) {
     if (kernel.rows * kernel.cols == 0) return;
-    if (recorder_ != nullptr) return recorder_->add(place(), kernel);
+    if (!computes_) return leave_out(kernel);
     auto part = timer_.part(profile::Part::elementwise, kernel.name);
     work(*exec_);
   }
@@ -139,6 +178,7 @@ class Executor {
   template <class Start>
   auto issue(const Call& call, const Start& start) -> Issued<decltype(start())> {
     if (recorder_ != nullptr) return {{}, recorder_->add(place(), call)};
+    if (leaves_out(call)) return {};
     return {start()};
   }
 
@@ -156,10 +196,10 @@ class Executor {
   void run(const Call& call, const Start& start) {
     if (recorder_ != nullptr)
       recorder_->add(place(), call);
-    else
+    else if (!leaves_out(call))
       start().wait();
   }
-  /// A sum of a few numbers of the hosts, which `reduce` makes by MPI.
+  /// A sum of a few numbers of the hosts, which `reduce` makes by MPI, also in a skeleton: it is how ranks agree.
   template <class Reduce>
   void run_on_hosts(Group group, int ranks, std::size_t bytes, const Reduce& reduce) {
     const tensor::Tensor values{nullptr, {static_cast<std::int64_t>(bytes)}, tensor::DType::u8};
@@ -184,13 +224,21 @@ class Executor {
   friend class At;
   friend class Recomputing;
   Place place() const { return {location_, timer_.current_phase(), recomputed_}; }
+  /// Records the operation, or waits in its place.
+  void leave_out(const Product& product);
+  void leave_out(const Attention& attention);
+  void leave_out(const Kernel& kernel);
+  /// A collective of one rank is a copy.
+  bool leaves_out(const Call& call) const { return !communicates_ || (!computes_ && call.ranks == 1); }
   void tell(const Product& product) const;
   void set(const Location& location);
 
   const tensor::Exec* exec_ = nullptr;  ///< null: records
   profile::StepTimer& timer_;
   std::function<void()> progress_;
+  bool computes_ = true, communicates_ = true;
   Recorder* recorder_ = nullptr;
+  Waits* waits_ = nullptr;
   bool device_ = on_device({});  ///< a run is where this program was built for
   const Observer* observer_ = nullptr;
   Location location_;

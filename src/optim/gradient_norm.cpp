@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/elementwise.hpp"
-#include "tensor/transfer.hpp"
 
 namespace shard8::optim {
 
@@ -54,8 +53,8 @@ double norm_of(Executor& executor, const Tensor& total, const Communicator& mode
   auto wait = executor.timer().phase(profile::Phase::reduce_wait, "gradient norm");
   double sum = 0;
   executor.run_on_hosts(Group::model, model_group.size(), sizeof(sum), [&] {
-    sum = tensor::value_to_host<double>(executor.exec(), total);
-    model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
+    sum = executor.value(total);
+    if (executor.communicates()) model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
   });
   return std::sqrt(sum);
 }

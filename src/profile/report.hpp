@@ -112,6 +112,8 @@ struct Report {
   std::optional<ProcessorFigures> processor{};     ///< of the measured steps
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
+  /// What a skeleton run kept of a step, run.skeleton; empty: it trained. make_report() leaves it empty.
+  std::string skeleton{};
   /// The machine on which the step was projected, not run; empty: the figures were measured. make_report() leaves it
   /// empty.
   std::string projected{};

@@ -164,6 +164,10 @@ Json issues_of(const Report& report) {
 
 Json figures_of(const Report& report) {
   Json figures;
+  if (!report.skeleton.empty()) {  // it trained nothing
+    figures["exposed_communication"] = report.exposed_communication;
+    return figures;
+  }
   figures["tokens_per_s"] = report.tokens_per_s;
   figures["tokens_per_s_per_rank"] = report.tokens_per_s / report.ranks;
   figures["model_flops_per_s_per_rank"] = report.flops_per_s_per_rank;
@@ -353,6 +357,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["schema"] = kSummarySchema;
   summary["date"] = input.date;
   summary["command"] = input.command;
+  if (!report.skeleton.empty()) summary["skeleton"] = report.skeleton;
   summary["version"] = object_of(input.version);
   summary["gpu"] = Json::object();
   for (const auto& [name, value] : input.gpu) summary["gpu"][name] = value.empty() ? Json(nullptr) : Json(value);
@@ -395,7 +400,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   if (report.compare_off) summary["compare_off"] = compare_off_of(*report.compare_off);
   Json loss{{"final", input.final_loss}};
   if (input.unigram_entropy) loss["unigram_entropy"] = *input.unigram_entropy;
-  summary["loss"] = std::move(loss);
+  if (report.skeleton.empty()) summary["loss"] = std::move(loss);
   summary["verification"] = verification_of(report.verification);
   // Names of hosts and variables may contain bytes that are not UTF-8. They are replaced, so that a run does not fail
   // at its end.

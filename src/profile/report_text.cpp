@@ -132,6 +132,11 @@ void checkpoints(Out out, const Report& report) {
 }
 
 void figures(Out out, const Report& report) {
+  if (!report.skeleton.empty()) {
+    fmt::format_to(out, "\nskeleton of the {}: step {:.3f} ms   exposed communication: {:.2f} %\n", report.skeleton,
+                   1e3 * report.times.mean.back().mean, 100 * report.exposed_communication);
+    return;
+  }
   const std::string_view mark = report.projected.empty() ? "" : "projected ";
   fmt::format_to(out,
                  "\n{}tokens/s: {}   tokens/s/rank: {}   model TFLOP/s/rank: {}   exposed communication: {:.2f} %\n",

@@ -48,9 +48,19 @@ void Arena::Release::operator()(std::byte* p) const noexcept { Kokkos::kokkos_fr
 
 Arena::Arena(std::string label, MemoryKind kind) : label_(std::move(label)), kind_(kind) {}
 
+namespace {
+/// Between the addresses of two kinds in measuring arenas. Chosen: more than a plan can need, which may be for far too
+/// few ranks. No machine has such addresses.
+constexpr std::size_t kApart = std::size_t{1} << 58;
+}  // namespace
+
+Arena::Place Arena::place_of(const std::byte* measured) {
+  const auto address = reinterpret_cast<std::uintptr_t>(measured);
+  SHARD8_REQUIRE(address >= kApart && address / kApart <= kMemoryKinds, "address {} is of no measuring arena", address);
+  return {static_cast<MemoryKind>(address / kApart - 1), address % kApart};
+}
+
 Arena Arena::measure(std::string label, MemoryKind kind) {
-  // Chosen: more than a plan can need, which may be for far too few ranks. No machine has such addresses.
-  constexpr std::size_t kApart = std::size_t{1} << 58;
   Arena arena(std::move(label), kind);
   arena.begin_ = reinterpret_cast<std::byte*>((static_cast<std::uintptr_t>(kind) + 1) * kApart);
   arena.capacity_ = kApart;
@@ -117,9 +127,7 @@ ArenaSet ArenaSet::measure() {
 ArenaSet::ArenaSet(const MemoryBytes& bytes, const GivenMemory& given)
     : ArenaSet(for_each_kind([&](MemoryKind kind) {
         const std::size_t size = bytes[static_cast<std::size_t>(kind)];
-        std::byte* const memory = kind == MemoryKind::gathered    ? given.gathered
-                                  : kind == MemoryKind::exchanged ? given.exchanged
-                                                                  : nullptr;
+        std::byte* const memory = given[static_cast<std::size_t>(kind)];
         if (memory != nullptr) return Arena(std::string(name_of(kind)), kind, memory, size);
         return Arena(std::string(name_of(kind)), kind, size);
       })) {}

@@ -34,6 +34,12 @@ class Arena {
  public:
   /// An arena that only counts. Its tensors have addresses that tell them apart, also from those of other kinds.
   static Arena measure(std::string label, MemoryKind kind);
+  /// Where a tensor of a measuring arena lies: bytes from the begin of its kind.
+  struct Place {
+    MemoryKind kind;
+    std::size_t offset;
+  };
+  static Place place_of(const std::byte* measured);
   /// An arena over one allocation of `bytes` (kAlignment at least), labelled "shard8::arena::" + label for Kokkos
   /// Tools. Throws Error(environment) when the memory cannot be allocated.
   Arena(std::string label, MemoryKind kind, std::size_t bytes);
@@ -81,11 +87,9 @@ class Arena {
 using MemoryBytes = std::array<std::size_t, kMemoryKinds>;
 std::size_t total(const MemoryBytes& bytes);
 
-/// Memory that somebody else owns, for two of the kinds; null: the ArenaSet allocates it. The caller must give as many
-/// bytes as the ArenaSet is constructed with.
-struct GivenMemory {
-  std::byte *gathered = nullptr, *exchanged = nullptr;
-};
+/// Memory that somebody else owns, by kind; null: the ArenaSet allocates it. The caller must give as many bytes as the
+/// ArenaSet is constructed with.
+using GivenMemory = std::array<std::byte*, kMemoryKinds>;
 
 /// One arena for each kind of memory. The caller lays out all tensors in measure(), constructs the real set from its
 /// bytes(), and lays out the same tensors with the same code in the real set.

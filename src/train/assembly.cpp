@@ -11,6 +11,7 @@
 #include "comm/host_waits.hpp"
 #include "comm/node.hpp"
 #include "kernels/libraries.hpp"
+#include "operation/device.hpp"
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"
 #include "train/device.hpp"
@@ -131,12 +132,14 @@ const profile::Conditions& Assembly::find_conditions() {
 }
 
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
-  if (setup_.dims.device) find_conditions();  // for rehearse()
+  if (setup_.dims.device && !operation::carried_by_hosts(setup_.config.run)) find_conditions();  // for rehearse()
   take_memory();
   std::optional<comm::HostWaits::Unlimited> reading;
-  if (!setup_.config.model.init_file.empty()) reading.emplace(mesh_.world.waits());
+  if (initial_weights_ != nullptr) reading.emplace(mesh_.world.waits());
   agree_alone(mesh_.world, [&] {
-    trainer_ = std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_);
+    trainer_ = setup_.config.run.skeleton == deck::Skeleton::none
+                   ? std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_)
+                   : std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, waits_.get(), timer_);
     reading_weights(ExitCode::deck, [&] { trainer_->initialise(initial_weights_.get()); });
     initial_weights_.reset();
   });
@@ -157,8 +160,8 @@ void Assembly::take_memory() {
   gather_memory_ = shard_group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::gathered)]);
   exchange_memory_ = tensor_group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
   agree_alone(mesh_.world, [&] {
-    state_ = std::make_unique<State>(setup_, allocate(bytes, {data_of(gather_memory_), data_of(exchange_memory_)}));
-    kernels::reserve_blas_memory(setup_.threads);
+    state_ = make_state(bytes);
+    if (!operation::carried_by_hosts(setup_.config.run)) kernels::reserve_blas_memory(setup_.threads);
   });
   reduce_memory_ = shard_group.reduce_memory(reduce_memory_bytes(setup_, state_->units));
   const UserBuffers buffers = user_buffers(setup_);
@@ -170,6 +173,17 @@ void Assembly::take_memory() {
     if (name == condition::kTransport && transport == comm::kSharedMemory && !parts_problem_.empty())
       remarks_.push_back(
           "overlap    methods were timed in memory that ranks share, which this run then could not have");
+}
+
+std::unique_ptr<State> Assembly::make_state(const MemoryBytes& bytes) {
+  tensor::GivenMemory given{};
+  given[static_cast<std::size_t>(MemoryKind::gathered)] = data_of(gather_memory_);
+  given[static_cast<std::size_t>(MemoryKind::exchanged)] = data_of(exchange_memory_);
+  if (!operation::carried_by_hosts(setup_.config.run)) return std::make_unique<State>(setup_, allocate(bytes, given));
+  const MemoryBytes addresses = skeleton_state_bytes(setup_);
+  moved_memory_ = MovedMemory(setup_).take(addresses);
+  for (std::size_t k = 0; k < given.size(); ++k) given[k] = moved_memory_[k].data();
+  return std::make_unique<State>(setup_, tensor::ArenaSet(addresses, given), 0);
 }
 
 /// With an exhaustive search every product is timed, and the file of algorithms is neither read nor written.

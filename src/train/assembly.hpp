@@ -9,6 +9,7 @@
 
 #include "comm/device.hpp"
 #include "profile/measurement.hpp"
+#include "train/skeleton_memory.hpp"
 #include "train/trainer.hpp"
 
 namespace shard8::train {
@@ -43,6 +44,8 @@ class Assembly {
   void open_weights(const std::function<void(const std::string&)>& say);
   /// The weights will come from a checkpoint: start() fills them at random and reads nothing of model.init_file.
   void skip_initial_weights();
+  /// What a skeleton of the communication waits with. Before start(); open_files() is not called for a skeleton.
+  void set_waits(std::unique_ptr<operation::Waits> waits) { waits_ = std::move(waits); }
   /// The exchanges of the tensor group have these methods in place of the deck's. Before start(). Collective.
   void set_overlap(const profile::ExchangeMethods& methods);
   /// Limits the chunks in which the head is computed to `tokens` tokens each. Without this call a chunk has as many
@@ -85,6 +88,7 @@ class Assembly {
 
  private:
   void take_memory();
+  std::unique_ptr<State> make_state(const tensor::MemoryBytes& bytes);
   void rehearse(kernels::Tuning tuning, const std::string& saved_algorithms);
 
   const tensor::Exec& exec_;
@@ -98,11 +102,13 @@ class Assembly {
   std::unique_ptr<io::TensorFile> initial_weights_;  ///< open until they are read; null: random weights
   // On a device State's arenas of the kinds gathered and exchanged lie in these two.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
+  std::vector<tensor::ReservedMemory> moved_memory_;  ///< of a skeleton on hosts, by MemoryKind
   std::unique_ptr<State> state_;
   std::shared_ptr<comm::DeviceMemory> reduce_memory_, tensor_reduce_memory_;
   std::shared_ptr<comm::PartsMemory> parts_memory_;
   std::string parts_problem_;
   std::vector<std::string> remarks_;
+  std::unique_ptr<operation::Waits> waits_;
   std::unique_ptr<Trainer> trainer_;
 };
 

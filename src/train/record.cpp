@@ -9,7 +9,8 @@ namespace shard8::train {
 
 using operation::Operation;
 
-std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const operation::Recorder::Sink& sink) {
+std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const operation::Recorder::Sink& sink,
+                             const operation::Recorder::Calls& calls) {
   Setup run = setup;
   const std::int64_t number = step.first ? 0 : 1;
   run.config.run.steps = number + (step.last ? 1 : 2);
@@ -17,9 +18,11 @@ std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const op
   const comm::Mesh mesh = comm::mesh_on_paper(run.place);
   profile::StepTimer phases(nullptr);
   std::int64_t now = 0;
-  operation::Recorder recorder([&](const Operation& operation) {
-    if (now == number) sink(operation);
-  });
+  operation::Recorder recorder(
+      [&](const Operation& operation) {
+        if (now == number) sink(operation);
+      },
+      calls);
   Trainer trainer(recorder, run, mesh, state, phases);
   for (; now <= number; ++now) {  // what the step before begins and knows is part of the step
     recorder.begin_step();

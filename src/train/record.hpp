@@ -16,7 +16,9 @@ struct StepOfRun {
 /// Passes the operations of Trainer::step on the rank at setup.place to `sink`, one by one, so that no list takes
 /// memory. Records the step: nothing is computed or communicated, and the tensors have no memory. Copies between host
 /// and device memory (tokens, loss and norm) are not among the operations. Returns operation::Operations::ahead.
-std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const operation::Recorder::Sink& sink);
+/// `calls` is told of the tensors of all collectives of this step and of those before it.
+std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const operation::Recorder::Sink& sink,
+                             const operation::Recorder::Calls& calls = {});
 /// The operations of Trainer::step as a list.
 operation::Operations record_step(const Setup& setup, const StepOfRun& step = {});
 

@@ -15,6 +15,7 @@
 #include "kernels/norm.hpp"
 #include "kernels/planned/device_memory.hpp"
 #include "model/head_input.hpp"
+#include "operation/device.hpp"
 #include "tensor/alignment.hpp"
 #include "train/record.hpp"
 
@@ -75,6 +76,7 @@ UserBuffers user_buffers(const Setup& setup) {
   UserBuffers buffers;
   buffers.ranks = d.tensor;
   if (!d.overlap.any()) return buffers;
+  if (d.device && operation::carried_by_hosts(setup.config.run)) return buffers;  // parts go by messages
   if (d.device) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients
     buffers.reduce = comm::Communicator::reduce_memory_bytes(bytes_of(d.compute, own), d.tensor);

@@ -20,6 +20,23 @@ Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh&
     : Trainer(std::make_unique<operation::Executor>(exec, timer, [&mesh] { mesh.world.progress(); }), setup, mesh,
               state, &loader) {}
 
+namespace {
+
+std::unique_ptr<operation::Executor> skeleton_executor(const tensor::Exec& exec, const Setup& setup,
+                                                       const comm::Mesh& mesh, operation::Waits* waits,
+                                                       profile::StepTimer& timer) {
+  using operation::Executor;
+  if (waits == nullptr) return std::make_unique<Executor>(exec, timer, Executor::WithoutCollectives{});
+  return std::make_unique<Executor>(
+      exec, timer, [&mesh] { mesh.world.progress(); }, *waits, setup.dims.device);
+}
+
+}  // namespace
+
+Trainer::Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state,
+                 operation::Waits* waits, profile::StepTimer& timer)
+    : Trainer(skeleton_executor(exec, setup, mesh, waits, timer), setup, mesh, state, nullptr) {}
+
 Trainer::Trainer(operation::Recorder& recorder, const Setup& setup, const comm::Mesh& mesh, State& state,
                  profile::StepTimer& timer)
     : Trainer(std::make_unique<operation::Executor>(recorder, timer, setup.dims.device), setup, mesh, state, nullptr) {}
@@ -37,22 +54,28 @@ Trainer::Trainer(std::unique_ptr<operation::Executor> executor, const Setup& set
       replicated_gradients_(optim::replicated_gradients(state.units)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
+      skeleton_(executor_->runs() && loader == nullptr),
       weights_(*executor_, state.units, mesh, fp8_weights_.hooks()),
       gradients_(*executor_, state.units, mesh),
       quantizer_(state.scaling, *executor_, mesh.group(base::AxisSet::tensor)),
-      libraries_(executor_->runs() && setup.dims.device ? std::make_unique<kernels::Libraries>() : nullptr),
+      libraries_(executor_->computes() && setup.dims.device ? std::make_unique<kernels::Libraries>() : nullptr),
       context_{
           *executor_, mesh.group(base::AxisSet::tensor), {state.activations.workspace, libraries_.get()}, &quantizer_} {
 }
 
 void Trainer::initialise(const io::TensorFile* file) {
   timer_.record(setup_.config.run.steps, setup_.config.run.timing_skip);
+  if (!executor_->computes()) return;
   model::initialise(executor_->exec(), state_.units, setup_.units, setup_.config.model.init_seed, file);
   model_.prepare(executor_->exec());
   state_.optimizer.prepare(executor_->exec());
+  if (!skeleton_) return;
+  make_up_arrivals();
+  make_up_tokens();
 }
 
 void Trainer::start() {
+  if (!executor_->computes()) return;
   state_.scaling.prepare(executor_->exec());
   between_steps([&] { fp8_weights_.initialise(mesh_.group(base::AxisSet::model)); });
 }
@@ -69,7 +92,7 @@ void Trainer::clear(const tensor::Tensor& sum) {
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
-  if (!executor_->runs()) return;
+  if (loader_ == nullptr) return;
   auto phase = timer_.phase(Phase::data, "load");
   const data::MicroBatch batch = loader_->get(step, micro_batch);
   const auto& a = state_.activations;
@@ -187,7 +210,7 @@ double Trainer::mean_loss(std::uint64_t& stop_request) const {
   auto phase = timer_.phase(Phase::reduce_wait, "loss");
   std::array<double, kStopRequests> sums{};  // sums[0]: of the loss
   executor_->run_on_hosts(operation::Group::world, mesh_.world.size(), sizeof(sums), [&] {
-    const auto own_sum = tensor::value_to_host<double>(executor_->exec(), state_.activations.loss);
+    const double own_sum = executor_->value(state_.activations.loss);
     const std::uint64_t number = stop_request_ ? stop_request_() : 0;
     SHARD8_REQUIRE(number < kStopRequests, "a rank's stop request is {}, stop requests are below {}", number,
                    kStopRequests);
@@ -198,7 +221,7 @@ double Trainer::mean_loss(std::uint64_t& stop_request) const {
   stop_request = 0;
   for (std::uint64_t n = 1; n < kStopRequests; ++n)
     if (sums[n] > 0) stop_request = n;
-  return sums[0] / static_cast<double>(tokens_per_step());
+  return skeleton_ ? 0 : sums[0] / static_cast<double>(tokens_per_step());
 }
 
 double Trainer::end_step() {

@@ -61,13 +61,17 @@ class Trainer {
   /// Communicates nothing.
   Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state, data::Loader& loader,
           profile::StepTimer& timer);
+  /// A trainer of a skeleton run, as run.skeleton says, without data. `waits`, which must outlive it, is for a skeleton
+  /// of the communication only; otherwise null. Steps have no loss and no norm: both are 0.
+  Trainer(const tensor::Exec& exec, const Setup& setup, const comm::Mesh& mesh, State& state, operation::Waits* waits,
+          profile::StepTimer& timer);
   /// A trainer whose step() is recorded and does nothing. `timer` has no clock; `mesh` and the memory of `state` may be
   /// planned only (comm::mesh_on_paper, tensor::ArenaSet::measure). step() is its only function.
   Trainer(operation::Recorder& recorder, const Setup& setup, const comm::Mesh& mesh, State& state,
           profile::StepTimer& timer);
 
-  /// Fills this rank's master weights, from `file` or at random if it is null, and the optimizer's state. Communicates
-  /// nothing. Errors are those of model::initialise.
+  /// Fills this rank's master weights, from `file` or at random if it is null, and the optimizer's state; in a skeleton
+  /// of the communication nothing. Communicates nothing. Errors are those of model::initialise.
   void initialise(const io::TensorFile* file);
   /// With an FP8 recipe, finds the scales of the first step and casts the weights with them; otherwise nothing. After
   /// initialise(). Collective.
@@ -134,6 +138,8 @@ class Trainer {
   std::optional<double> update_after_norm(std::int64_t step, double learning_rate);
   void update(int unit, std::int64_t step, double learning_rate, double gradient_scale);
   void add_squares(int unit, optim::Held held);
+  void make_up_tokens();
+  void make_up_arrivals();
   void rehearse_step(float scale);
   Trainer(std::unique_ptr<operation::Executor> executor, const Setup& setup, const comm::Mesh& mesh, State& state,
           data::Loader* loader);
@@ -152,7 +158,7 @@ class Trainer {
   std::unique_ptr<operation::Executor> executor_;
   const Setup& setup_;
   const comm::Mesh& mesh_;
-  data::Loader* loader_;  ///< null: it only records
+  data::Loader* loader_;  ///< null: it only records, or is a skeleton
   profile::StepTimer& timer_;
   State& state_;
   model::Fp8Weights fp8_weights_;
@@ -161,7 +167,8 @@ class Trainer {
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
   std::function<std::uint64_t()> stop_request_;  ///< empty: 0
-  bool begun_ = false;                           ///< begin_next_step() has begun the next step
+  const bool skeleton_;
+  bool begun_ = false;  ///< begin_next_step() has begun the next step
   bool first_step_over_ = false;
   fsdp::WeightStore weights_;
   fsdp::GradientStore gradients_;

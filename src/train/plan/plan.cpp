@@ -8,8 +8,10 @@
 
 #include "checkpoint/snapshot.hpp"
 #include "comm/mpi/group.hpp"
+#include "operation/device.hpp"
 #include "train/plan/plan.hpp"
 #include "train/record.hpp"
+#include "train/skeleton_memory.hpp"
 #include "train/state.hpp"
 #include "train/state_tensors.hpp"
 
@@ -24,11 +26,14 @@ namespace {
 /// communicators have.
 class Pools {
  public:
+  /// `by_messages`: exchanges by parts are messages, because hosts carry a device's step.
+  explicit Pools(bool by_messages) : by_messages_(by_messages) {}
+
   /// Takes the memory of a collective. Without an index the collective is waited for at once, and its memory is given
   /// back; otherwise it is held until an operation waits for the collective with this index.
   void issue(const Collective& c, std::optional<int> index = {}) {
     const std::size_t bytes = scratch_bytes(c);
-    if (bytes == 0 || (c.by_parts && !c.ring)) return;
+    if (bytes == 0 || (c.by_parts && !c.ring && !by_messages_)) return;
     auto block = pools_.try_emplace(c.group, comm::ScratchPool::measure()).first->second.take(bytes);
     if (index) under_way_.emplace(*index, std::move(block));
   }
@@ -53,11 +58,14 @@ class Pools {
     const auto bytes = static_cast<std::size_t>(c.bytes());
     if (c.op == profile::Collective::reduce_scatter && c.ring)
       return Communicator::ring_scratch_bytes(bytes, c.ranks, c.payloads.front().dtype);
+    if (c.op == profile::Collective::reduce_scatter && c.by_parts)
+      return bytes / static_cast<std::size_t>(c.ranks) * static_cast<std::size_t>(c.ranks - 1);
     if (c.op == profile::Collective::reduce_scatter)
       return Communicator::reduce_scatter_scratch_bytes(bytes, c.ranks, c.items);
     if (c.op == profile::Collective::all_reduce) return Communicator::all_reduce_scratch_bytes(bytes, c.ranks, c.items);
     return 0;
   }
+  bool by_messages_;
   std::map<operation::Group, comm::ScratchPool> pools_;
   std::map<int, comm::ScratchPool::Block> under_way_;
 };
@@ -66,7 +74,7 @@ class Pools {
 std::size_t reduction_buffers(Setup setup) {
   // The second micro-batch and all later ones but the last have the same collectives: two micro-batches are enough.
   setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
-  Pools pools;
+  Pools pools(setup.dims.device);
   if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
     Collective amaxes{profile::Collective::all_reduce, operation::Group::model,
                       setup.mesh.ranks(operation::Group::model)};
@@ -146,19 +154,22 @@ double model_flops_per_token(const deck::ModelConfig& model) {
 
 Plan make_plan(const deck::Config& config, int threads) {
   const Setup setup = Setup::make(config, 0, threads);
+  const bool by_hosts = operation::carried_by_hosts(config.run), skeleton = config.run.skeleton != deck::Skeleton::none;
   State state(setup, tensor::ArenaSet::measure());
   Plan plan;
-  plan.device = setup.dims.device;
-  plan.memory = state.arenas.bytes();
+  plan.device = setup.dims.device && !by_hosts;
+  plan.moved_only = by_hosts;
+  plan.memory = by_hosts ? MovedMemory(setup).bytes() : state.arenas.bytes();
   for (const auto& layer : state.activations.layers) {
+    if (by_hosts) break;
     const auto kept = model::LayerMemory::kept_bytes(layer, config.model.recompute);
     plan.kept.linear_inputs += kept.linear_inputs;
     plan.kept.attention_results += kept.attention_results;
   }
   plan.traffic = traffic(setup);
-  plan.reduction_buffers = setup.dims.device ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup);
+  plan.reduction_buffers = plan.device ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup);
   plan.user_buffers = user_buffers(setup).bytes();
-  if (!config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
+  if (!skeleton && !config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;
   plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);

@@ -34,7 +34,8 @@ double model_flops_per_token(const deck::ModelConfig& model);
 /// What a run of a deck needs. Memory is found by the code that lays out the run's memory, traffic and FLOPs from the
 /// list of a step's operations (train/record.hpp).
 struct Plan {
-  bool device = false;                   ///< of devices, not of hosts
+  bool device = false;                   ///< memory of devices, not of hosts
+  bool moved_only = false;               ///< of a skeleton on hosts: `memory` is what collectives move (MovedMemory)
   tensor::MemoryBytes memory{};          ///< bytes of the arenas of rank 0, by kind; no rank needs more
   model::LayerMemory::KeptBytes kept{};  ///< part of the activations, summed over the layers
   /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a

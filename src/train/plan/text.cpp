@@ -34,20 +34,21 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   text += fmt::format("tokens per step   {}\n", plan.tokens_per_step);
   text += fmt::format("FLOPs per step    {}, {} per rank\n\n", flops_text(plan.flops_per_step),
                       flops_text(plan.flops_per_step / ranks));
-  text += "memory per rank                      bytes\n";
+  text +=
+      plan.moved_only ? "memory that collectives move         bytes\n" : "memory per rank                      bytes\n";
   const auto memory = [&text](std::string_view what, std::size_t bytes) {
     text += fmt::format("  {:<22}{:>18}  {:>12}\n", what, bytes, bytes_text(static_cast<double>(bytes)));
   };
   for (std::size_t k = 0; k < plan.memory.size(); ++k) {
     const auto kind = static_cast<tensor::MemoryKind>(k);
     memory(tensor::name_of(kind), plan.memory[k]);
-    if (kind != tensor::MemoryKind::activations) continue;
+    if (kind != tensor::MemoryKind::activations || plan.moved_only) continue;
     memory("  inputs of linears", plan.kept.linear_inputs);
     if (config.fp8.on()) memory("  attention's results", plan.kept.attention_results);
   }
   memory("reduction buffers", plan.reduction_buffers);
   if (plan.user_buffers > 0) memory("user buffers", plan.user_buffers);
-  const bool checkpoints = !config.checkpoint.dir.empty();
+  const bool checkpoints = !config.checkpoint.dir.empty() && config.run.skeleton == deck::Skeleton::none;
   if (checkpoints && !plan.device) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
   if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// What run.skeleton_times names.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "deck/load.hpp"
+#include "machine/read.hpp"
+#include "machine/times.hpp"
+#include "project/skeleton_waits.hpp"
+#include "tensor/dtype.hpp"
+#include "train/record.hpp"
+
+namespace shard8::project {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using operation::Operation;
+
+class MachineTimes final : public ComputingTimes {
+ public:
+  explicit MachineTimes(machine::Machine machine) : machine_(std::move(machine)), times_(machine_) {}
+  double seconds(const Operation& o) const override {
+    if (const auto* p = o.product()) return times_.product(*p).seconds;
+    if (const auto* a = o.attention()) return times_.attention(*a).seconds;
+    return times_.kernel(o.kernel()->name, o.read + o.written).seconds;
+  }
+
+ private:
+  machine::Machine machine_;
+  machine::Times times_;
+};
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+  base::fail(base::ExitCode::deck, "run.skeleton_times: {}: {}", path.string(), why);
+}
+
+/// The groups of operations whose seconds a summary knows.
+enum class Rate : std::uint8_t {
+  forward_gemm,
+  forward_attention,
+  forward_elementwise,
+  backward_gemm,
+  backward_attention,
+  backward_elementwise,
+  optimizer,
+  quantize
+};
+constexpr std::size_t kRates = 8;
+struct Row {
+  std::string_view phase, part;
+};
+constexpr std::array<Row, kRates> kRows{{{"forward", "gemm"},
+                                         {"forward", "attention"},
+                                         {"forward", "elementwise"},
+                                         {"backward", "gemm"},
+                                         {"backward", "attention"},
+                                         {"backward", "elementwise"},
+                                         {"optimizer", ""},
+                                         {"quantize", ""}}};
+
+class RunTimes final : public ComputingTimes {
+ public:
+  RunTimes(const fs::path& path, const Json& summary) {
+    read_seconds(path, summary);
+    const deck::Config config = config_of(path, summary);
+    device_ = summary.at("run").at("backend") == "nccl";
+    std::array<double, kRates> work{};
+    train::record_step(train::Setup::make(config, 0, 1), {}, [&](const Operation& o) {
+      if (const auto rate = rate_of(o)) work[static_cast<std::size_t>(*rate)] += work_of(o);
+    });
+    double kernels_s = 0, kernels = 0;
+    for (std::size_t r = 0; r < kRates; ++r) {
+      if (kRows[r].part == "elementwise") {
+        kernels_s += seconds_[r];
+        kernels += work[r];
+      }
+      seconds_[r] = work[r] > 0 ? seconds_[r] / work[r] : 0;
+    }
+    other_ = kernels > 0 ? kernels_s / kernels : 0;
+  }
+
+  double seconds(const Operation& o) const override {
+    const auto rate = rate_of(o);
+    return work_of(o) * (rate ? seconds_[static_cast<std::size_t>(*rate)] : other_);
+  }
+
+ private:
+  void read_seconds(const fs::path& path, const Json& summary) {
+    std::size_t found = 0;
+    for (const Json& row : summary.at("phases"))
+      for (std::size_t r = 0; r < kRates; ++r) {
+        if (row.at("phase") != kRows[r].phase || row.at("part") != kRows[r].part) continue;
+        seconds_[r] = row.at("mean_s").get<double>();
+        ++found;
+      }
+    if (found < kRates) refuse(path, "the run has no measured steps: give it more than run.timing_skip of them");
+  }
+
+  static deck::Config config_of(const fs::path& path, const Json& summary) {
+    // No other file of that deck is looked for.
+    const std::array<std::string, 3> overrides{
+        "run.skeleton=communication", "run.skeleton_times=",
+        std::string("mesh.device=") + (summary.at("run").at("backend") == "nccl" ? "cuda" : "host")};
+    Json text = summary.at("deck");
+    text["mesh"].erase("backend");
+    try {
+      return deck::load_text(text.dump(), "deck.yaml", overrides).config;
+    } catch (const base::Error& e) {
+      refuse(path, fmt::format("its deck is not one of this program: {}", e.what()));
+    }
+  }
+
+  static std::optional<Rate> rate_of(const Operation& o) {
+    using profile::Phase;
+    if (o.phase == Phase::optimizer) return Rate::optimizer;
+    if (o.phase == Phase::quantize) return Rate::quantize;
+    if (o.phase != Phase::forward && o.phase != Phase::backward) return std::nullopt;
+    const auto first = static_cast<std::size_t>(o.phase == Phase::forward ? Rate::forward_gemm : Rate::backward_gemm);
+    const std::size_t part = o.product() != nullptr ? 0 : o.attention() != nullptr ? 1 : 2;
+    return static_cast<Rate>(first + part);
+  }
+
+  double work_of(const Operation& o) const {
+    if (const auto* p = o.product()) {
+      const bool eight = tensor::bytes_of(p->left.dtype, 1) == 1 && tensor::bytes_of(p->right.dtype, 1) == 1;
+      return p->flops() * (device_ && eight ? 0.5 : 1);
+    }
+    if (const auto* a = o.attention()) {
+      const auto& s = a->shape;
+      const double square = static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.seq * s.seq);
+      return (a->backward ? 5 : 2) * square;
+    }
+    if (o.kernel() == nullptr) return 0;
+    // Chosen: the start of a kernel takes a device as long as 8 MB take it.
+    return static_cast<double>(o.read + o.written) + (device_ ? 8e6 : 0);
+  }
+
+  bool device_ = false;
+  std::array<double, kRates> seconds_{};  ///< of a step, then of a unit of work
+  double other_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, std::string& said) {
+  const std::string& name = setup.config.run.skeleton_times;
+  if (name.empty()) {
+    said = "all waits are zero: run.skeleton_times is not set";
+    return nullptr;
+  }
+  fs::path path = name;
+  const bool folder = fs::is_directory(path);
+  if (folder) path /= "summary.json";
+  if (!folder && path.extension() != ".json") {
+    machine::Machine machine = machine::read(path.string());
+    said = fmt::format("waits as on {} ({})", machine.name, path.string());
+    return std::make_unique<MachineTimes>(std::move(machine));
+  }
+  const Json summary = Json::parse(deck::read_text_file(path.string(), "summary"), nullptr, false);
+  if (!summary.is_object() || !summary.contains("phases") || !summary.contains("deck"))
+    refuse(path, "it is no summary of a run");
+  if (summary.contains("skeleton")) refuse(path, "it is of a skeleton run, which computes nothing");
+  if (summary.contains("projected")) refuse(path, "it is a projection: give its machine file");
+  try {
+    auto times = std::make_unique<RunTimes>(path, summary);
+    said = fmt::format("waits as measured in {}", path.string());
+    return times;
+  } catch (const Json::exception& e) {
+    refuse(path, fmt::format("it is no summary of a run: {}", e.what()));
+  }
+}
+
+void require_skeleton_times(const train::Setup& setup, std::string& said) {
+  const auto times = read_skeleton_times(setup, said);
+  if (times == nullptr) return;
+  for (const train::StepOfRun kind :
+       {train::StepOfRun{.first = true}, train::StepOfRun{}, train::StepOfRun{.last = true}})
+    train::record_step(setup, kind, [&](const Operation& o) {
+      if (o.collective() == nullptr) times->seconds(o);
+    });
+}
+
+}  // namespace shard8::project

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "project/skeleton_waits.hpp"
+
+#include <algorithm>
+
+#include "train/record.hpp"
+
+namespace shard8::project {
+
+namespace {
+
+using operation::Attention;
+using operation::Kernel;
+using operation::Operation;
+using operation::Place;
+using operation::Product;
+
+using Key = std::tuple<profile::Phase, std::string_view, std::int64_t, std::int64_t, std::int64_t, std::uint64_t,
+                       std::uint64_t>;
+
+std::uint64_t bits(const operation::Format& f) {
+  return static_cast<std::uint64_t>(f.dtype) << 16 | static_cast<std::uint64_t>(f.scaling) << 8 |
+         static_cast<std::uint64_t>(f.transposed);
+}
+
+Key key_of(profile::Phase phase, const Product& p) {
+  const std::uint64_t how = static_cast<std::uint64_t>(p.out) << 3 | static_cast<std::uint64_t>(p.accumulate) << 2 |
+                            static_cast<std::uint64_t>(p.bias) << 1 | static_cast<std::uint64_t>(p.residual);
+  return {phase, name_of(p.kind), p.rows, p.cols, p.inner, bits(p.left) << 32 | bits(p.right), how};
+}
+
+Key key_of(profile::Phase phase, const Attention& a) {
+  const auto of = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+  return {phase,
+          a.backward ? "attention backward" : "attention",
+          a.shape.batch,
+          a.shape.seq,
+          a.shape.head_dim,
+          of(a.shape.heads) << 32 | of(a.shape.kv_heads),
+          static_cast<std::uint64_t>(a.dtype)};
+}
+
+Key key_of(profile::Phase phase, const Kernel& k) { return {phase, k.name, k.rows, k.cols, 0, k.read, k.written}; }
+
+template <class What>
+Operation operation_of(const Place& place, const What& what) {
+  Operation o;
+  o.location = place.location;
+  o.phase = place.phase;
+  o.recomputed = place.recomputed;
+  o.what = what;
+  if constexpr (std::is_same_v<What, Kernel>) {
+    o.read = what.read;
+    o.written = what.written;
+  }
+  return o;
+}
+
+}  // namespace
+
+SkeletonWaits::SkeletonWaits(const tensor::Exec& exec, const train::Setup& setup, std::unique_ptr<ComputingTimes> times)
+    : times_(std::move(times)), waiter_(exec, 1e9 * setup.config.run.skeleton_load) {
+  if (times_ == nullptr) return;
+  for (const train::StepOfRun kind :
+       {train::StepOfRun{.first = true}, train::StepOfRun{.last = true}, train::StepOfRun{}}) {
+    step_s_ = 0;  // of the last kind
+    train::record_step(setup, kind, [&](const Operation& o) {
+      if (const auto* p = o.product()) step_s_ += look_up(key_of(o.phase, *p), o);
+      if (const auto* a = o.attention()) step_s_ += look_up(key_of(o.phase, *a), o);
+      if (const auto* k = o.kernel()) step_s_ += look_up(key_of(o.phase, *k), o);
+    });
+  }
+}
+
+double SkeletonWaits::look_up(const Key& key, const Operation& operation) {
+  const auto [at, is_new] = seconds_.try_emplace(key, 0);
+  if (is_new) at->second = times_->seconds(operation);
+  return at->second;
+}
+
+template <class What>
+void SkeletonWaits::wait_for(const tensor::Exec& exec, const Place& place, const What& what) {
+  if (times_ == nullptr) return;
+  const Key key = key_of(place.phase, what);
+  const auto found = seconds_.find(key);
+  // Every operation of a step was recorded. One of a kind of step that was not is looked up now.
+  waiter_.wait(exec, found != seconds_.end() ? found->second : look_up(key, operation_of(place, what)));
+}
+
+void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Product& product) {
+  wait_for(exec, place, product);
+}
+void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Attention& attention) {
+  wait_for(exec, place, attention);
+}
+void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Kernel& kernel) {
+  wait_for(exec, place, kernel);
+}
+
+}  // namespace shard8::project

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "kernels/waiter.hpp"
+#include "operation/executor.hpp"
+#include "train/setup.hpp"
+
+namespace shard8::project {
+
+/// Gives the seconds of an operation that computes.
+class ComputingTimes {
+ public:
+  virtual ~ComputingTimes() = default;
+  virtual double seconds(const operation::Operation& operation) const = 0;
+};
+
+/// The times that run.skeleton_times names; null if it is empty. `said` is set to a line for the header.
+/// - A machine file (YAML): each operation has its time there (machine::Times).
+/// - The output folder of a run, or its summary (JSON): the mean over the run's ranks of each part of forward and
+///   backward, of the optimizer and of quantize is divided among the operations of the run's own step, products and
+///   attention by FLOPs (those of 8-bit products count half), kernels by bytes. So a step of another deck has the rates
+///   of the run. Operations of other phases have the rate of all kernels.
+/// Throws Error(deck) where the file cannot be read or has not what the steps of `setup` need.
+std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, std::string& said);
+
+/// Whether read_skeleton_times() has what the steps of `setup` need: otherwise throws what it and the times throw.
+void require_skeleton_times(const train::Setup& setup, std::string& said);
+
+/// Waits as long as run.skeleton_times says. The times are looked up once for operations that are alike.
+class SkeletonWaits final : public operation::Waits {
+ public:
+  /// Looks up the times of all operations of `setup`, so that later calls throw nothing. `times` may be null: then no
+  /// time passes. Throws as read_skeleton_times and kernels::Waiter do.
+  SkeletonWaits(const tensor::Exec& exec, const train::Setup& setup, std::unique_ptr<ComputingTimes> times);
+
+  void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Product& product) override;
+  void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Attention& attention) override;
+  void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Kernel& kernel) override;
+
+  /// Seconds of a step in which it waits: neither the first nor the last of a run.
+  double step_s() const { return step_s_; }
+
+ private:
+  /// What tells operations with different times apart.
+  using Key = std::tuple<profile::Phase, std::string_view, std::int64_t, std::int64_t, std::int64_t, std::uint64_t,
+                         std::uint64_t>;
+  template <class What>
+  void wait_for(const tensor::Exec& exec, const operation::Place& place, const What& what);
+  double look_up(const Key& key, const operation::Operation& operation);
+
+  std::unique_ptr<ComputingTimes> times_;
+  kernels::Waiter waiter_;
+  std::map<Key, double> seconds_;
+  double step_s_ = 0;
+};
+
+}  // namespace shard8::project
