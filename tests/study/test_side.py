@@ -74,6 +74,14 @@ def slower(folder, times, ranks=4):
     samples.write(f"{folder}/summary.json", json.dumps(summary))
 
 
+def skeleton(folder, kept="communication"):
+    """Makes a run a skeleton, whose summary has no loss and no figure but one."""
+    summary = summary_of(folder)
+    del summary["loss"]
+    summary.update({"skeleton": kept, "figures": {"exposed_communication": summary["figures"]["exposed_communication"]}})
+    samples.write(f"{folder}/summary.json", json.dumps(summary))
+
+
 def sweep(path):
     meshes = [{"replicate": 1, "shard": 16 // tensor, "tensor": tensor, "memory_bytes": tensor << 30, "tokens_per_s": 9e4 / tensor,
                "step_s": {"low": 0.09 * tensor, "nominal": 0.1 * tensor, "high": 0.12 * tensor}, "exposed_communication": 0.25}
@@ -98,7 +106,7 @@ class Side(unittest.TestCase):
         samples.run("a_run")
         slower("slow", 2.5, ranks=8)
         slower("bare", 0.5)
-        samples.change("bare", {("skeleton",): "communication"})
+        skeleton("bare")
         samples.repeated("a_study")
         samples.projection("one.json", ranks=16, times=0.8)
         sweep("sweep.json")
@@ -308,7 +316,7 @@ class Side(unittest.TestCase):
         samples.study("bare_study")
         study = json.loads(read("bare_study/study.json"))
         for name in study["runs"]:
-            samples.change(f"bare_study/{name}/results", {("skeleton",): "computation"})
+            skeleton(f"bare_study/{name}/results", "computation")
         samples.write("bare_study/study.json", json.dumps({**study, "points": []}))
         done = plot("bare_study")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -348,6 +356,11 @@ class Side(unittest.TestCase):
         self.assertEqual(done.stderr.count("expected the output folder or the summary.json of a run, the folder of a study, or what "
                                            "shard8 project --json wrote"), 5)
         self.assertFalse(os.path.exists("errors.html"))
+        samples.run("without_loss")
+        summary = summary_of("without_loss")
+        del summary["loss"]
+        samples.write("without_loss/summary.json", json.dumps(summary))
+        self.assertIn("it has no 'loss'", plot("without_loss", "a_run").stderr)
         for words in (["--gemms", "x.json"], ["--peak", "1"], ["--bandwidth", "1"]):
             done = plot("a_run", "slow", *words)
             self.assertEqual(done.returncode, 2)

@@ -47,7 +47,7 @@ SUMMARY = {
     "skeleton": Optional(TEXT), "energy": Optional({"joules_per_token": Optional(NUMBER), "mean_watts": Optional(NUMBER)}),
     "energy_missing": Optional(ANY),
     "environment": Optional(MapOf(ANY)), "processor": Optional({"busy": Optional(FLAG)}),
-    "loss": {"final": Optional(NUMBER)}, "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
+    "loss": Optional({"final": Optional(NUMBER)}), "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
     "projected": Optional(PROJECTED),  # nothing was run: the object of `shard8 project --json`
 }
@@ -133,6 +133,8 @@ def read_summary(path):
     summary = read_json(path, SUMMARY)
     if why := misfit(summary["deck"].get("output", {}), OUTPUT, "deck.output"):
         raise StudyError(BAD_STUDY, f"{path}: error: {why}: it is damaged")
+    if summary.get("loss") is None and not summary.get("skeleton"):
+        raise StudyError(BAD_STUDY, f"{path}: error: it has no 'loss': it is damaged or another kind of file")
     if summary["ranks"] < 1:
         raise StudyError(BAD_STUDY, f"{path}: error: 'ranks' is 0: it is damaged")
     return summary
