@@ -16,7 +16,7 @@ import chromium  # noqa: E402  its folder is named first
 PLOT = os.path.join(os.environ["SHARD8_SOURCES"], "scripts", "plot")
 BROWSER = chromium.find()
 PROBE = """<script>
-const shown = [...document.querySelectorAll("svg")].filter(s => s.getClientRects().length);
+const shown = [...document.querySelectorAll("svg:not(.swatch)")].filter(s => s.getClientRects().length);
 const bad = shown.filter(s => s.getBBox().width < 50 || s.getBBox().height < 20 || s.getBBox().x < -1 ||
   s.getBBox().x + s.getBBox().width > s.viewBox.baseVal.width + 1);
 parent.postMessage(["probe", innerWidth, document.documentElement.scrollWidth, shown.length,
@@ -49,8 +49,10 @@ class InABrowser(unittest.TestCase):
         samples.run("a_run", every=True)
         samples.gemms("a_run/overlap.json")
         samples.study("a_study")
-        for folder in ("a_run", "a_study"):
-            subprocess.run([PLOT, folder], check=True)
+        samples.projection("one.json")
+        os.makedirs("several")
+        for words in (["a_run"], ["a_study"], ["a_run", "a_study", "one.json", "-o", "several/report.html"]):
+            subprocess.run([PLOT, *words], check=True)
 
     def test_the_checks_find_what_they_look_for(self):
         with open("bad.html", "w", encoding="utf-8") as file:
@@ -60,13 +62,13 @@ class InABrowser(unittest.TestCase):
         self.assertEqual(requests, {"http://127.0.0.1:9/x.png"})
 
     def test_no_error_and_no_request(self):
-        for folder in ("a_run", "a_study"):
+        for folder in ("a_run", "a_study", "several"):
             dom, console, requests = browse(f"{folder}/report.html", 1280)
             self.assertIn("What was run", dom)
             self.assertEqual((console, requests), ([], set()))
 
     def test_every_picture_is_drawn_and_fits(self):
-        for folder, pictures in (("a_run", 8), ("a_study", 5)):
+        for folder, pictures in (("a_run", 8), ("a_study", 5), ("several", 5)):
             for width in (1280, 400):
                 dom, _, _ = browse(with_probe(f"{folder}/report.html", width), 1400, "--virtual-time-budget=3000")
                 _, inner, scroll, shown, bad = re.search(r"<title>(probe\|.*?)</title>", dom)[1].split("|")

@@ -116,7 +116,7 @@ class Projected(unittest.TestCase):
         for words, part in ((["a_run", "--projected", "a_run/summary.json"], "it is not projected, it has no 'projected': make it with "
                              "shard8 project DECK --machine FILE --json >FILE"),
                             (["a_run", "--projected", "no.json"], "no.json: error: cannot read it: No such file"),
-                            (["a_run/summary.json"], "it is not projected")):
+                            (["one.json", "--projected", "a_run/summary.json"], "it is not projected")):
             done = plot(*words)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(part, done.stderr)

@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of pictures that projections need: bands behind points, and bars to both sides."""
+"""Pictures of projections: bands behind points."""
 from study.quote import html
-from study.svg import LETTER, SERIES, Axes, Svg, cut, number, ticks
+from study.svg import SERIES, Axes, Svg, number
 
 NARROW_BAND = 1.06  # a band of one number of ranks reaches from ranks / this to ranks * this
-FEWER, MORE = "#4477AA", "#EE6677"
 
 
 def bands(title, projected, measured, width):
@@ -35,36 +34,4 @@ def bands(title, projected, measured, width):
         for of, value in line:
             svg.dot(axes.x(of), axes.y(value), SERIES[(i + len(projected)) % len(SERIES)],
                     f"{label}, {of} ranks: measured {number(value)} ms")
-    return svg.write()
-
-
-def both_sides(title, rows, width):
-    """Bars to the left and the right of zero. `rows`: [(label, {part: per cent})] with the parts halved and doubled."""
-    narrow = width < 500
-    left = 0 if narrow else min(230, 14 + LETTER * max(len(label) for label, _ in rows))
-    high = 56 if narrow else 38
-    top = 28 if narrow else 24
-    svg = Svg(width, top + high * len(rows) + 8, title)
-    values = [value for _, parts in rows for value in parts.values()]
-    least, most = min([0.0, *values]), max([0.0, *values])
-    if most - least < 1e-9:
-        least, most = -1.0, 1.0
-    begin, end = left + 60, width - 66
-    place = lambda value: begin + (end - begin) * (value - least) / (most - least)
-    for value in ticks(least, most, 3 if narrow else 6):
-        svg.line(place(value), 18, place(value), svg.height - 6, "axis" if value == 0 else "grid")
-        svg.text_if_free([(place(value), 12, "middle")], number(value))
-    for i, (label, parts) in enumerate(rows):
-        y = top + high * i
-        if narrow:
-            svg.text(0, y + 11, cut(label, int(width / LETTER)))
-            y += 16
-        else:
-            svg.text(left - 10, y + 20, cut(label, int((left - 10) / LETTER)), "end")
-        for (part, value), color in zip(parts.items(), (FEWER, MORE)):
-            x = place(min(0.0, value))
-            svg.rect(x, y, place(max(0.0, value)) - x, 14, color, f"{label} {part}: {value:+.2f} %")
-            at = (place(value) - 5, "end") if value < 0 else (place(value) + 5, "start")
-            svg.text(at[0], y + 12, f"{value:+.2f} %", at[1], "value")
-            y += 16
     return svg.write()

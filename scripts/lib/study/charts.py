@@ -1,56 +1,30 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of pictures, each drawn for a width: bars, curves, a histogram, a heat map, scaling, a roofline."""
+"""The kinds of pictures, each drawn for a width: curves, a histogram, a heat map, scaling, a roofline."""
 from study.errors import counted
-from study.svg import LETTER, SERIES, Axes, Svg, cut, number, ticks
+from study.svg import LETTER, SERIES, Axes, Svg, cut, number
 
 NARROW, WIDE = 360, 760  # widths for which every picture is drawn
 DASHES = ["", "9 6", "3 5", "14 4 3 4"]  # so that a curve shows where another lies on it
 
 
-def bars(title, rows, colors, unit, width):
-    """Stacked horizontal bars. `rows`: [(label, {part: value})]."""
-    narrow = width < 500
-    longest = max(len(label) for label, _ in rows)
-    left = 0 if narrow else min(270, 14 + LETTER * longest)
-    high = 42 if narrow else 30
-    top = 28 if narrow else 24
-    svg = Svg(width, top + high * len(rows) + 8, title)
-    most = max([sum(value for value in parts.values() if value > 0) for _, parts in rows] + [1e-12])
-    room = width - left - 74
-    for value in ticks(0, most, 3 if narrow else 6):
-        x = left + room * value / most
-        svg.line(x, 18, x, svg.height - 6)
-        svg.text_if_free([(x, 12, "middle" if value else "start")], number(value))
-    for i, (label, parts) in enumerate(rows):
-        y = top + high * i
-        if narrow:
-            svg.text(0, y + 11, cut(label, int(width / LETTER)))
-            y += 16
-        else:
-            svg.text(left - 10, y + 15, cut(label, int((left - 10) / LETTER)), "end")
-        x = float(left)
-        for part, value in parts.items():
-            if value > 0:
-                svg.rect(x, y, room * value / most, 20, colors[part], f"{label}: {part} {number(value)} {unit}")
-                x += room * value / most
-        total = sum(value for value in parts.values() if value > 0)
-        svg.text(x + 6, y + 15, f"{number(total)} {unit}", "start", "value")
-    return svg.write()
-
-
-def curves(title, series, x_name, y_name, width):
-    """Curves. `series`: {label: [(x, y)]}; beyond the palette they are grey."""
+def curves(title, series, x_name, y_name, width, styles=None, tags=None):
+    """Curves. `series`: {label: [(x, y)]}. `styles`: {label: (colour, dashes)}; without it the palette, beyond which curves are
+    grey. `tags`: {label: text}, written where curves end."""
     svg = Svg(width, 300 if width > 500 else 250, title)
     points = [p for line in series.values() for p in line]
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     margin = 0.04 * ((max(ys) - min(ys)) or 1)
-    axes = Axes(svg, (min(xs), max(xs)), (min(ys) - margin, max(ys) + margin), x_name, y_name)
+    axes = Axes(svg, (min(xs), max(xs)), (min(ys) - margin, max(ys) + margin), x_name, y_name, margin=40 if tags else 14)
     axes.frame()
     for i, (label, line) in enumerate(series.items()):
-        color = SERIES[i] if i < len(SERIES) else "#999999"
+        color, dashes = styles[label] if styles else (SERIES[i] if i < len(SERIES) else "#999999", DASHES[i % len(DASHES)])
         svg.path([(axes.x(x), axes.y(y)) for x, y in line], color, tip=f"{label}: {number(line[-1][1])} at the end",
-                 dashes=DASHES[i % len(DASHES)])
+                 dashes=dashes)
+    for label, text in (tags or {}).items():
+        x, y = axes.x(series[label][-1][0]) + 6, axes.y(series[label][-1][1]) + 4
+        svg.text_if_free([(x, y, "start"), (x + 18, y, "start"), (x, y - 13, "start"), (x, y + 13, "start"), (x + 18, y - 13, "start"),
+                          (x + 18, y + 13, "start")], text, "value")
     return svg.write()
 
 

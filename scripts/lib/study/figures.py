@@ -3,7 +3,7 @@
 """The pictures of a report: which measured values go into which kind of picture, and what is said beside them."""
 from dataclasses import dataclass, field
 
-from study import charts
+from study import bar_charts, charts
 from study.errors import BAD_STUDY, StudyError, counted
 from study.measured import KINDS, PARTS
 from study.svg import SERIES, number
@@ -16,7 +16,7 @@ MOST_CURVES = len(SERIES)
 
 @dataclass
 class Figure:
-    """One picture. `draw(width)` gives SVG; `table`: (heads, rows) of the same values; `legend`: [(name, colour)]."""
+    """One picture, or without `draw` a table. `draw(width)` gives SVG; `table`: (heads, rows) of the same values; `legend`: [(name, colour)]."""
     key: str
     title: str
     note: str
@@ -26,6 +26,7 @@ class Figure:
     bars: list = field(default_factory=list)   # [(label, {part: value})], for PNG
     curves: dict = field(default_factory=dict)  # {label: [(x, y)]}, for PNG
     axes: tuple = ("", "")
+    styles: dict = field(default_factory=dict)  # {label: (colour, dashes)} of the curves, if not those of the palette
 
 
 def used(rows, colors):
@@ -40,7 +41,7 @@ def table_of_bars(rows, what):
 
 
 def bar_figure(key, title, note, rows, colors, unit):
-    return Figure(key, title, note, lambda width: charts.bars(title, rows, colors, unit, width),
+    return Figure(key, title, note, lambda width: bar_charts.bars(title, rows, colors, unit, width),
                   table_of_bars(rows, unit), used(rows, colors), bars=rows, axes=(unit, ""))
 
 
@@ -59,8 +60,10 @@ def phases_of_run(run):
         if rest in row:
             row[rest] = max(0.0, row[rest] - sum(row.get(part, 0) for part in PARTS))
     shown = [(phase, {k: row[k] for k in KINDS if k in row}) for phase, row in rows.items() if any(row.values())]
-    return bar_figure("phases", "Where the time of a step goes", "Mean over ranks and measured steps, milliseconds.",
-                      shown, KINDS, "ms")
+    note = "Mean over ranks and measured steps, milliseconds."
+    if run.summary.get("skeleton") == "communication":
+        note += " A skeleton run: what computes is a wait in place of it."
+    return bar_figure("phases", "Where the time of a step goes", note, shown, KINDS, "ms")
 
 
 def phases_of_study(means):
@@ -220,7 +223,7 @@ def figures_of_run(run):
         out += [step_times(run), heat_map(run)]
     if run.every:
         out.append(rank_map(run))
-    if len(run.losses) > 1:
+    if len(run.losses) > 1 and not run.summary.get("skeleton"):
         out.append(losses({run.label: run}))
     return out + memory({run.label: run})
 

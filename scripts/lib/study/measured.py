@@ -18,18 +18,20 @@ KINDS = {
     "quantize": "#DDA0CC", "data": "#BBBBBB", "checkpoint_stall": "#777777", "other": "#999999",
 }
 PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
+COMPUTING = ("gemm", "attention", "elementwise", "rest of forward and backward", "optimizer", "quantize")
+COMMUNICATION = ("tensor_comm", "gather_wait", "reduce_wait")  # what figures.exposed_communication adds up
 
 
 class Measured:
     """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
-    output.timing_ranks: ([step], {column: [step][rank] in s}), or None."""
+    output.timing_ranks: ([step], {column: [step][rank] in s}), or None. `path`: its summary, if not that of the record."""
 
-    def __init__(self, folder, label=""):
+    def __init__(self, folder, label="", path=""):
         whole = os.path.normpath(os.path.abspath(folder))
         named = os.path.dirname(whole) if os.path.basename(whole) == RESULTS else whole
         self.folder, self.label = folder, label or os.path.basename(named)
         self.record = record_of(folder)
-        self.path = summary_path(folder, self.record)
+        self.path = path or summary_path(folder, self.record)
         self.summary = read_summary(self.path)
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
@@ -179,7 +181,11 @@ class MeasuredStudy:
         self.runs = [Measured(os.path.join(folder, name, RESULTS), name) for name in self.study["runs"]]
         if not self.runs:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study is done: scripts/study STUDY.yaml --list")
-        points, keys = self.study["points"], ["ranks", "tokens_per_s", "min", "max", *(["efficiency"] if self.study.get("scaling") else [])]
+
+    def check_points(self):
+        """Throws StudyError(BAD_STUDY) without points, or with one that no picture of the study alone can show."""
+        folder, points = self.folder, self.study["points"]
+        keys = ["ranks", "tokens_per_s", "min", "max", *(["efficiency"] if self.study.get("scaling") else [])]
         if not points:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study has measured steps: set run.timing_skip below "
                                         "run.steps")
@@ -187,6 +193,10 @@ class MeasuredStudy:
             if any(not (point.get(key) or 0) > 0 for point in points):
                 raise StudyError(BAD_STUDY, f"{folder}/study.json: error: '{key}' of a point is not above 0: collect again with "
                                             "scripts/study STUDY.yaml --collect")
+
+    def is_skeleton(self):
+        """Whether all of its runs are skeletons, which have no tokens/s and so no points."""
+        return all(run.summary.get("skeleton") for run in self.runs)
 
     def means(self):
         """{label of a point: the Repeats of it}, under labels without the repeat."""

@@ -16,7 +16,8 @@ COLORS = """
 MARKS = """
 svg { font: 12px system-ui, "Segoe UI", "Liberation Sans", sans-serif; }
 rect { shape-rendering: crispEdges; } .grid { stroke: var(--faint); } .axis { stroke: var(--axis); } .mark { stroke: var(--text); stroke-dasharray: 3 3; }
-.whisker { stroke-width: 1.5; } .label { fill: var(--text); } .name, .value { fill: var(--soft); }
+.whisker { stroke-width: 1.5; } .hatch { fill: none; stroke: var(--back); stroke-width: 1.6; } .band-line, .tick { stroke: var(--text); stroke-width: 1.5; }
+.exposed { stroke: #EE6677; stroke-width: 3; } .join { fill: none; stroke: var(--axis); stroke-width: 1.2; } .label { fill: var(--text); } .name, .value { fill: var(--soft); }
 text { paint-order: stroke; stroke: var(--back); stroke-width: 3px; stroke-linejoin: round; }
 .curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .ideal { fill: none; stroke: var(--axis); stroke-width: 1.5; stroke-dasharray: 5 4; }
@@ -41,6 +42,13 @@ figcaption { margin: 0 0 14px; max-width: 70ch; }
   color: var(--soft); }
 .legend i { display: inline-block; width: 11px; height: 11px; margin-right: 6px; border-radius: 2px; }
 svg { display: block; max-width: 100%; height: auto; }
+.subjects { gap: 6px 22px; margin: 24px 0 0; color: var(--text); } .subjects li { overflow-wrap: anywhere; min-width: 0; }
+.subjects svg { display: inline-block; margin-right: 7px; vertical-align: middle; } .subjects span { color: var(--soft); }
+.open td:first-child, .open th:first-child { position: sticky; left: 0; background: var(--back); max-width: 240px; overflow: hidden; text-overflow: ellipsis; }
+.open { font-size: 13px; } .group td { font-weight: 600; padding-top: 14px; }
+#differences th, #differences td { vertical-align: top; white-space: normal; overflow-wrap: anywhere; min-width: 100px; max-width: 200px; }
+@media (min-width: 720px) { #differences td:first-child { min-width: 180px; } }
+@media (min-width: 860px) { .open .wrap { width: max-content; min-width: 100%; max-width: calc(50vw + 350px); } }
 .narrow { display: none; }
 details { margin: 10px 0 0; font-size: 13px; } summary { color: var(--soft); cursor: pointer; }
 .wrap { overflow-x: auto; } table { border-collapse: collapse; margin: 8px 0 0; font-variant-numeric: tabular-nums; }
@@ -81,14 +89,27 @@ def picture(figure):
 
 def table(heads, rows):
     head = "".join(f"<th>{html(h)}</th>" for h in heads)
-    body = "".join("<tr>" + "".join(f"<td>{html(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    begin = lambda row: '<tr class="group">' if len(row) > 1 and not any(row[1:]) else "<tr>"
+    body = "".join(begin(row) + "".join(f"<td>{html(str(c))}</td>" for c in row) + "</tr>" for row in rows)
     return f'<div class="wrap"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def swatch(color, dashes, name, kind):
+    """An entry of the page's legend: a line as in the pictures, and the name."""
+    extra = f";stroke-dasharray:{dashes}" if dashes else ""
+    kind = f" <span>{html(kind)}</span>" if kind else ""
+    return (f'<svg class="swatch" width="26" height="10" viewBox="0 0 26 10" aria-hidden="true"><path d="M0 5L26 5" '
+            f'style="stroke:{color};stroke-width:3.5{extra}"/></svg>{html(name)}{kind}')
 
 
 def section(figure):
     legend = "".join(f'<li><i style="background:{color}"></i>{html(name)}</li>' for name, color in figure.legend)
     legend = f'<ul class="legend">{legend}</ul>' if legend else ""
     heads, rows = figure.table
+    if figure.draw is None:
+        note = f'<p class="soft">{html(figure.note)}</p>' if figure.note else ""
+        return (f'<section id="{figure.key}"><h2>{html(figure.title)}</h2>{note}'
+                f'<div class="open">{table(heads, rows) if rows else ""}</div></section>')
     numbers = f"<details><summary>Numbers</summary>{table(heads, rows)}</details>" if rows else ""
     return (f'<section id="{figure.key}"><h2>{html(figure.title)}</h2><figure>'
             f'<figcaption>{html(figure.note)}</figcaption>{legend}'
@@ -96,13 +117,15 @@ def section(figure):
             f'{numbers}</section>')
 
 
-def page(title, subtitle, cards, figures, facts):
-    """The text of the page. `cards`: [(value, what)] at the top; `facts`: [(name, value)] at the end."""
+def page(title, subtitle, cards, figures, facts, subjects=()):
+    """The text of the page. `cards`: [(value, what)] at the top; `facts`: [(name, value)] at the end; `subjects`: [swatch()], the
+    legend of all pictures."""
+    legend = f'<ul class="legend subjects">{"".join(f"<li>{one}</li>" for one in subjects)}</ul>' if subjects else ""
     boxes = "".join(f"<div><b>{html(value)}</b><span>{html(what)}</span></div>" for value, what in cards)
     ends = "".join(f"<dt>{html(name)}</dt><dd>{html(value)}</dd>" for name, value in facts)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
             f'<title>{html(title)}</title>\n<style>{STYLE}</style></head>\n<body><main>\n<h1>{html(title)}</h1>'
-            f'<p class="soft">{html(subtitle)}</p>\n<div class="figures">{boxes}</div>\n' +
+            f'<p class="soft">{html(subtitle)}</p>\n<div class="figures">{boxes}</div>{legend}\n' +
             "\n".join(section(figure) for figure in figures) +
             f'\n<section><h2>What was run</h2><dl>{ends}</dl></section>\n</main></body></html>\n')

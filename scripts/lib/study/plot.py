@@ -7,11 +7,13 @@ import sys
 
 from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, counted, say
 from study.figures import figures_of_run, figures_of_study, roofline
-from study.measured import Measured, read_measured
+from study.measured import Measured, MeasuredStudy, read_measured
 from study.page import page, picture
 from study.projected import Projected, facts_of_projections, figures_of_projections
 from study.quote import shell
-from study.summary_file import NUMBER, TEXT, Optional, read_json
+from study.side_by_side import figures_of, page_of
+from study.subjects import is_sweep, read_all
+from study.summary_file import ANY, NUMBER, TEXT, MapOf, Optional, read_json
 from study.svg import number
 from study.whole_file import write_whole
 
@@ -20,12 +22,13 @@ BENCH = {"rows": Optional([{"key": TEXT, "m": NUMBER, "n": NUMBER, "k": NUMBER, 
                             "product_ms": Optional(NUMBER)}]),
          "bench": Optional(TEXT), "machine": Optional(TEXT), "date": Optional(TEXT), "commit": Optional(TEXT)}
 NOT_MEASURED = "no measured steps: the run ended within the first steps, which figures leave out (run.timing_skip)"
+SIDE_BY_SIDE = "side_by_side.html"  # the page of several, in the working directory
 GEMMS = ["gemm.json", "overlap.json"]  # times of products, looked for in the folder
 
 
 def arguments(words):
     parser = argparse.ArgumentParser(prog="scripts/plot", add_help=False)
-    parser.add_argument("folder")
+    parser.add_argument("paths", nargs="+")
     parser.add_argument("-o", dest="out")
     parser.add_argument("--svg")
     parser.add_argument("--png")
@@ -39,7 +42,16 @@ def arguments(words):
     for name in ("peak", "bandwidth"):
         if getattr(given, name) is not None and not getattr(given, name) > 0:
             parser.error(f"--{name} must be above 0")
+    if several(given):
+        for name in ("gemms", "peak", "bandwidth"):
+            if getattr(given, name) is not None:
+                parser.error(f"--{name} is of one run: leave it out, or draw the run alone")
     return given
+
+
+def several(given):
+    """Whether the page is of several side by side; the meshes of a sweep are."""
+    return len(given.paths) > 1 or is_sweep(given.paths[0])
 
 
 def facts_of(summary):
@@ -87,12 +99,17 @@ def page_of_run(run, projections, figures):
     s = summary = run.summary
     model, f, measured = summary["deck"].get("model", {}), summary.get("figures") or {}, s["steps"].get("measured") or 0
 
+    skeleton = s.get("skeleton")  # it trains nothing, so it has no figure of merit and no loss
+    if skeleton:
+        f = {**f, "tokens_per_s": None}
+
     def card(value, what, scale=1.0, unit=""):
         return ("-" if value is None or (what != "final loss" and not measured) else number(scale * value) + unit, what)
     cards = [card(f.get("tokens_per_s"), "tokens/s"), card(s["steps"].get("p50_s"), "median step", 1e3, " ms"),
              card(f.get("exposed_communication"), "exposed communication", 100, " %"),
-             card(s["loss"].get("final"), "final loss")]
-    subtitle = (f"{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
+             card(None if skeleton else s["loss"].get("final"), "final loss")]
+    begin = f"skeleton ({skeleton}), nothing was trained: " if skeleton else ""
+    subtitle = (f"{begin}{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
                 f"{counted(measured, 'measured step') if measured else NOT_MEASURED}{beside(projections)}")
     return page(f"Run {run.label}", subtitle, cards, figures,
                 [*facts_of(summary), *changed_keys(run.record), *facts_of_projections(projections)])
@@ -116,10 +133,18 @@ def page_of_study(measured, projections, figures):
                  *facts, *changed, *facts_of_projections(projections)])
 
 
-def work(given):
-    projections = [Projected(path) for path in given.projected]
-    folder = given.folder if os.path.isdir(given.folder) else os.path.dirname(given.folder)
-    measured = Projected(given.folder) if os.path.isfile(given.folder) else read_measured(given.folder)
+def work_of_one(given):
+    """(text of the page, figures, its folder) of one run, study or projection."""
+    path, projections = given.paths[0], [Projected(path) for path in given.projected]
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    if os.path.isfile(path):
+        measured = Projected(path) if read_json(path, MapOf(ANY)).get("projected") is not None else Measured(folder or ".", path=path)
+    else:
+        measured = read_measured(path)
+    if isinstance(measured, MeasuredStudy):
+        if measured.is_skeleton():
+            return *work_of_several(given), folder
+        measured.check_points()
     if isinstance(measured, Measured) and measured.summary.get("projected") is not None:  # its folder is given, or it itself
         measured = Projected(measured.path)
     one = isinstance(measured, Measured)
@@ -134,20 +159,35 @@ def work(given):
         if bench.get("rows") is not None or given.gemms:  # a run with overlap: auto keeps its choice under the same name
             figures.append(roofline(bench, given.peak, given.bandwidth))
     if isinstance(measured, Projected):
-        text = page_of_projection(measured, projections, figures)
+        return page_of_projection(measured, projections, figures), figures, folder
+    return (page_of_run if one else page_of_study)(measured, projections, figures), figures, folder
+
+
+def work_of_several(given):
+    """(text of the page, figures)"""
+    subjects = read_all([*given.paths, *given.projected])
+    figures = figures_of(subjects)
+    return page_of(subjects, figures), figures
+
+
+def work(given):
+    if several(given):
+        text, figures = work_of_several(given)
+        out = given.out or SIDE_BY_SIDE
     else:
-        text = page_of_run(measured, projections, figures) if one else page_of_study(measured, projections, figures)
-    out = given.out or os.path.join(folder, "report.html")
+        text, figures, folder = work_of_one(given)
+        out = given.out or os.path.join(folder, "report.html")
+    pictures = [figure for figure in figures if figure.draw is not None]
     try:
         write_whole(out, text)
-        say(f"{out}: {counted(len(figures), 'picture')}")
+        say(f"{out}: {counted(len(pictures), 'picture')}")
         if given.svg:
             os.makedirs(given.svg, exist_ok=True)
-            for figure in figures:
+            for figure in pictures:
                 write_whole(os.path.join(given.svg, f"{figure.key}.svg"), picture(figure))
         if given.png:
             from study.png import write_pngs  # matplotlib takes a second
-            write_pngs(given.png, figures)
+            write_pngs(given.png, pictures)
     except OSError as error:
         raise StudyError(ENVIRONMENT, f"cannot write '{error.filename}': {error.strerror}; name another place with -o, "
                                       "--svg or --png") from None

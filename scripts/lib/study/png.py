@@ -37,12 +37,14 @@ def draw_bars(axes, figure):
 def draw_curves(axes, figure):
     for i, (label, line) in enumerate(figure.curves.items()):
         ideal = label == "ideal" or label.startswith("ideal of ")
+        color, dashes = figure.styles.get(label, (SERIES[i % len(SERIES)], ""))
         axes.plot([x for x, _ in line], [y for _, y in line], label=f"_{label}" if ideal and label != "ideal" else label or "measured", linewidth=1.6,
-                  color="#999999" if ideal else SERIES[i % len(SERIES)], linestyle="--" if ideal else "-",
+                  color="#999999" if ideal else color,
+                  linestyle="--" if ideal else (0, tuple(map(float, dashes.split()))) if dashes else "-",
                   marker="o" if len(line) < 20 and not ideal else None)
     if len(figure.curves) > 1:
         axes.legend(frameon=False, fontsize=8)
-    if figure.key == "scaling":
+    if figure.key.startswith("scaling"):
         for axis in (axes.xaxis, axes.yaxis):
             axis.axes.set(**{f"{axis.axis_name}scale": "log"})
             axis.set_major_locator(LogLocator(base=2) if axis.axis_name == "x" else LogLocator(subs=(1, 2, 5)))

@@ -3,7 +3,7 @@
 """What `shard8 project --json` projected, beside what was measured: the pictures of it and what is said beside them."""
 import os
 
-from study import band_charts
+from study import band_charts, bar_charts
 from study.errors import BAD_STUDY, StudyError, counted
 from study.figures import Figure, bar_figure
 from study.measured import KINDS, Measured, MeasuredStudy
@@ -80,9 +80,9 @@ def sensitivities(projection, index):
     title = f"What a projected step depends on, {projection.machine}, {counted(projection.ranks, 'rank')}"
     note = (f"{projection.label[0].upper()}{projection.label[1:]}: by how many per cent a step is longer (right) or shorter (left) "
             "if a property of the machine is halved or doubled. All of it is projected.")
-    return [Figure(f"sensitivities{index or ''}", title, note, lambda width: band_charts.both_sides(title, rows, width),
+    return [Figure(f"sensitivities{index or ''}", title, note, lambda width: bar_charts.both_sides(title, rows, width),
                    (["property", "halved, %", "doubled, %"], [[name, *(f"{value:+.2f}" for value in parts.values())] for name, parts in rows]),
-                   [("halved", band_charts.FEWER), ("doubled", band_charts.MORE)])]
+                   [("halved", bar_charts.FEWER), ("doubled", bar_charts.MORE)])]
 
 
 def figures_of_projections(projections, measured=None):

@@ -113,7 +113,7 @@ class RunFolder:
             if end and end.get("code") != 0:
                 return "failed", f"exit code {end.get('code')}"
             return "unfinished", f"no {name}"
-        if missing := [key for key in NEEDED if key not in summary]:
+        if missing := [key for key in NEEDED if key not in summary and (key, "skeleton" in summary) != ("loss", True)]:
             return "refused", f"{name} is not whole: no '{missing[0]}'"
         if not summary["end"].get("finished"):
             return "unfinished", f"stopped before step {summary['end'].get('next_step')}"

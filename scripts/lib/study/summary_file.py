@@ -31,7 +31,8 @@ PHASE = {"phase": TEXT, "part": TEXT, "mean_s": NUMBER, "min_s": Optional(NUMBER
 COLLECTIVE = {"operation": TEXT, "group": TEXT, "total_s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
 IN_FLIGHT = {"operation": TEXT, "group": TEXT, "s_per_step": NUMBER, "exposed_s_per_step": NUMBER}
 PROJECTED = {
-    "machine": TEXT, "stack": Optional(TEXT), "step_s": {"low": NUMBER, "nominal": NUMBER, "high": NUMBER},
+    "machine": TEXT, "file": Optional(TEXT), "what_if": Optional({"changes": Optional(TEXT)}), "stack": Optional(TEXT),
+    "step_s": {"low": NUMBER, "nominal": NUMBER, "high": NUMBER},
     "sources": Optional([{"name": TEXT, "kind": TEXT, "text": TEXT}]), "goodput": Optional({"best": Optional(NUMBER)}),
     "sensitivities": Optional([{"property": TEXT, "halved_s": NUMBER, "doubled_s": NUMBER}]),
 }
@@ -42,11 +43,17 @@ SUMMARY = {
     "steps": {"measured": Optional(COUNT), "p50_s": Optional(NUMBER), "p95_s": Optional(NUMBER), "p99_s": Optional(NUMBER),
               "per_row": Optional(COUNT)},
     "phases": [PHASE], "collectives": Optional([COLLECTIVE]), "in_flight": Optional([IN_FLIGHT]), "memory_per_rank": Optional([{"kind": TEXT, "bytes": NUMBER}]),
-    "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER)}),
-    "loss": {"final": Optional(NUMBER)}, "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
+    "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER), "mfu": Optional(NUMBER)}),
+    "skeleton": Optional(TEXT), "energy": Optional({"joules_per_token": Optional(NUMBER), "mean_watts": Optional(NUMBER)}),
+    "energy_missing": Optional(ANY),
+    "environment": Optional(MapOf(ANY)), "processor": Optional({"busy": Optional(FLAG)}),
+    "loss": Optional({"final": Optional(NUMBER)}), "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
     "projected": Optional(PROJECTED),  # nothing was run: the object of `shard8 project --json`
 }
+MESH = {**{key: COUNT for key in ("replicate", "shard", "tensor")}, "memory_bytes": Optional(NUMBER), "tokens_per_s": Optional(NUMBER),
+        "step_s": Optional(PROJECTED["step_s"]), "exposed_communication": Optional(NUMBER)}
+SWEEP = {"ranks": COUNT, "meshes": [MESH], "projected": {key: Optional(TEXT) for key in ("machine", "version", "command", "what_if")}}
 OUTPUT = {key: Optional(TEXT) for key in ("timing", "timing_ranks", "metrics")}
 POINT = {"tokens_per_s": NUMBER, "ranks": COUNT, "runs": Optional(COUNT), "min": NUMBER, "max": NUMBER,
          **{key: Optional(NUMBER) for key in ("spread", "speedup", "ideal", "efficiency")}}
@@ -126,6 +133,8 @@ def read_summary(path):
     summary = read_json(path, SUMMARY)
     if why := misfit(summary["deck"].get("output", {}), OUTPUT, "deck.output"):
         raise StudyError(BAD_STUDY, f"{path}: error: {why}: it is damaged")
+    if summary.get("loss") is None and not summary.get("skeleton"):
+        raise StudyError(BAD_STUDY, f"{path}: error: it has no 'loss': it is damaged or another kind of file")
     if summary["ranks"] < 1:
         raise StudyError(BAD_STUDY, f"{path}: error: 'ranks' is 0: it is damaged")
     return summary

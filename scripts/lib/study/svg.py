@@ -21,6 +21,14 @@ def number(value):
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def short_number(value):
+    """A number in at most five letters, for axes: 37, 1.2k, 250k, 3M."""
+    for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return f"{number(value / unit)}{letter}"
+    return number(value)
+
+
 def ticks(low, high, count=5):
     """Round numbers from low to high, about `count` of them."""
     span = high - low or 1.0
@@ -97,10 +105,10 @@ def cut(text, letters):
 
 class Axes:
     """A frame with two axes: values of x and y become pixels. `logs`: which of them are logarithmic ("x", "y"). `margin`: pixels
-    at the right."""
+    at the right. `write`: the text of a number of the y axis."""
 
-    def __init__(self, svg, x_range, y_range, x_name, y_name, logs="", margin=14):
-        self.svg, self.logs = svg, logs
+    def __init__(self, svg, x_range, y_range, x_name, y_name, logs="", margin=14, write=number):
+        self.svg, self.logs, self.write = svg, logs, write
         self.left, self.top, self.right, self.bottom = 56, 26, svg.width - margin, svg.height - 42
         self.x_range, self.y_range = x_range, y_range
         self.x_name, self.y_name = x_name, y_name
@@ -127,7 +135,8 @@ class Axes:
             return ticks(*span, count)
         low, high = math.floor(math.log10(span[0])), math.ceil(math.log10(span[1]))
         steps = (1,) if high - low > 4 else (1, 2, 5)
-        return [m * 10.0 ** i for i in range(low, high + 1) for m in steps if span[0] <= m * 10.0 ** i <= span[1]]
+        found = [m * 10.0 ** i for i in range(low, high + 1) for m in steps if span[0] <= m * 10.0 ** i <= span[1]]
+        return found if len(found) > 1 else ticks(*span, count)
 
     def frame(self, x_ticks=None, y_ticks=None):
         svg = self.svg
@@ -135,7 +144,7 @@ class Axes:
         svg.text(self.right, svg.height - 6, self.x_name, "end", "name")
         for value in self.values(self.y_range, "y" in self.logs, y_ticks, 4):
             svg.line(self.left, self.y(value), self.right, self.y(value))
-            svg.text_if_free([(self.left - 8, self.y(value) + 4, "end")], number(value))
+            svg.text_if_free([(self.left - 8, self.y(value) + 4, "end")], self.write(value))
         for value in self.values(self.x_range, "x" in self.logs, x_ticks, max(3, svg.width // 130)):
             svg.line(self.x(value), self.bottom, self.x(value), self.bottom + 4, "axis")
             svg.text_if_free([(self.x(value), self.bottom + 18, "middle")], number(value))
