@@ -91,8 +91,9 @@ std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& 
                                      &M::issue_collective, &M::issue_step,      &M::link_bandwidth,
                                      &M::link_latency,     &M::rails,           &M::rail_bandwidth,
                                      &M::latency,          &M::latency_rank,    &M::oversubscription,
-                                     &M::spread_ranks,     &M::spread_steps,    &M::failures,
-                                     &M::restart_s,        &M::write_bandwidth, &M::read_bandwidth})
+                                     &M::spread_ranks,     &M::spread_steps,    &M::spread_calls,
+                                     &M::failures,         &M::restart_s,       &M::write_bandwidth,
+                                     &M::read_bandwidth})
     figure(to.*member, base.*member);
   for (std::size_t a = 0; a < to.slowed.size(); ++a)
     for (std::size_t b = 0; b < to.slowed[a].size(); ++b) figure(to.slowed[a][b], base.slowed[a][b]);

@@ -88,6 +88,49 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+/// The seconds by which each rank comes late to the collectives of a deck that no rank overlaps with computation, less
+/// the rank's mean: a call takes the longer, the earlier a rank comes. Of decks whose ranks are one group on one node.
+std::vector<double> lateness(const DeckTimes& deck) {
+  const std::size_t ranks = deck.ranks.size(), calls = deck.ranks.front().collectives.size();
+  std::vector<std::vector<double>> late(ranks);
+  for (const RankTimes& rank : deck.ranks)
+    if (ranks < 2 || rank.collectives.size() != calls) return {};
+  for (std::size_t i = 0; i < calls; ++i) {
+    const TracedCollective& first = deck.ranks.front().collectives[i];
+    double sum = 0;
+    bool blocking = first.nodes == 1 && first.ranks == static_cast<int>(ranks);
+    for (const RankTimes& rank : deck.ranks) {
+      const TracedCollective& c = rank.collectives[i];
+      blocking = blocking && c.op == first.op && c.bytes == first.bytes && c.ranks == first.ranks && c.shared == 0;
+      sum += c.seconds;
+    }
+    if (!blocking) continue;
+    for (std::size_t r = 0; r < ranks; ++r)
+      late[r].push_back(sum / static_cast<double>(ranks) - deck.ranks[r].collectives[i].seconds);
+  }
+  std::vector<double> all;
+  for (std::vector<double>& of_rank : late) {
+    if (of_rank.size() < 10) return {};
+    const double mean = usual_mean(of_rank);
+    for (const double l : of_rank) all.push_back(l - mean);
+  }
+  return all;
+}
+
+/// spread.calls: over all decks.
+void add_spread_of_calls(machine::Machine& to, std::span<const DeckTimes> decks, int source) {
+  double squares = 0;
+  std::size_t count = 0;
+  for (const DeckTimes& deck : decks) {
+    std::vector<double> late = lateness(deck);
+    if (late.empty()) continue;
+    const double deviation = robust_deviation(late), ranks = static_cast<double>(deck.ranks.size());
+    squares += static_cast<double>(late.size()) * deviation * deviation * ranks / (ranks - 1);  // about their mean
+    count += late.size();
+  }
+  if (count > 0) to.spread_calls = {std::sqrt(squares / static_cast<double>(count)), source};
+}
+
 /// spread.ranks and spread.steps: the median over the decks.
 void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int source, std::vector<std::string>& remarks) {
   std::vector<double> ranks, steps;
@@ -112,6 +155,7 @@ void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int sour
   };
   set(to.spread_ranks, ranks, "rank to rank");
   set(to.spread_steps, steps, "step to step");
+  add_spread_of_calls(to, decks, source);
 }
 
 void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
@@ -168,7 +212,7 @@ void round_times(machine::Machine& m) {
   for (auto& row : m.kernels) row.seconds = rounded(row.seconds);
   for (auto& row : m.collectives) row.seconds = rounded(row.seconds);
   for (machine::Figure* f : {&m.issue_product, &m.issue_attention, &m.issue_kernel, &m.issue_collective, &m.issue_step,
-                             &m.link_latency, &m.latency, &m.latency_rank})
+                             &m.link_latency, &m.latency, &m.latency_rank, &m.spread_calls})
     if (f->given()) f->value = rounded(f->value);
   for (machine::Figure* f : {&m.link_bandwidth, &m.rail_bandwidth})
     if (f->given()) f->value = std::stod(fmt::format("{:.5g}e9", 1e-9 * f->value));

@@ -109,6 +109,8 @@ std::vector<Field> spread_fields() {
              "relative standard deviation of the mean time of computation over ranks"),
       number("steps", &M::spread_steps, kNone, from_to(0, 1), "0.005",
              "relative standard deviation of a rank's computation from step to step"),
+      number("calls", &M::spread_calls, kMicro, from_to(0, 1e6), "15",
+             "standard deviation of when ranks come to a collective that nothing hides"),
   };
 }
 

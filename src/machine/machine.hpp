@@ -120,6 +120,9 @@ struct Machine {
   /// spread.ranks: standard deviation over ranks of the mean time of a rank's computation; spread.steps: of one rank's
   /// computation from step to step. Both relative.
   Figure spread_ranks, spread_steps;
+  /// spread.calls: standard deviation, in seconds, of when ranks of a group come to a collective that none of them
+  /// overlaps, after the mean difference between the ranks is taken off. Whoever comes first waits.
+  Figure spread_calls;
 
   Figure failures;         ///< reliability.failures: failures of a device in an hour
   Figure restart_s;        ///< reliability.restart: seconds from a failure to the first step, without reading

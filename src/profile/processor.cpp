@@ -62,7 +62,7 @@ base::CpuSet allowed_cpus() {
   return all;
 }
 
-/// Lines of /proc/stat: "cpu3 USER NICE SYSTEM ...", in ticks. "cpu " is the sum.
+/// Lines of /proc/stat: "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", in ticks. "cpu " is the sum.
 CpuUse cpu_use() {
   CpuUse use{.node = base::node_identity()};
   const base::CpuSet allowed = allowed_cpus();
@@ -71,12 +71,13 @@ CpuUse cpu_use() {
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
     std::istringstream in(line.substr(3));
     std::size_t cpu = 0;
-    double user = 0, nice = 0;
-    if (line.starts_with("cpu ") || !(in >> cpu >> user >> nice) || !allowed.contains(cpu)) continue;
+    double user = 0, nice = 0, system = 0, idle = 0, io_wait = 0, irq = 0, soft_irq = 0, steal = 0;
+    if (line.starts_with("cpu ") || !(in >> cpu >> user >> nice >> system) || !allowed.contains(cpu)) continue;
+    in >> idle >> io_wait >> irq >> soft_irq >> steal;  // very old systems have fewer: then 0
     use.cpus.push_back(static_cast<int>(cpu));
-    ticks += user + nice;
+    ticks += user + nice + system + steal;
   }
-  use.user_s = ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  use.busy_s = ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return use;
 }
 
@@ -93,8 +94,7 @@ ProcessorUse processor_use() {
   ProcessorUse use{.at = std::chrono::steady_clock::now()};
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0) {
-    use.user_s = seconds(usage.ru_utime);
-    use.cpu_s = use.user_s + seconds(usage.ru_stime);
+    use.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     use.switches = usage.ru_nivcsw;
   }
   use.waited_s = waited_for_cores();
@@ -131,7 +131,7 @@ bool ProcessorFigures::busy() const {
 namespace {
 
 /// What ranks tell each other of their CPUs.
-enum Told : std::size_t { kCpu, kSwitches, kWithout, kPlaces, kCpuSeconds, kAllUser, kOwnUser, kTold };
+enum Told : std::size_t { kCpu, kSwitches, kWithout, kPlaces, kCpuSeconds, kAllBusy, kOwnCpu, kTold };
 
 /// A number for the CPUs that a rank may use; 0 if others there are not known, or do not matter. A double holds it.
 double places(const MeasuredUse& use) {
@@ -146,11 +146,11 @@ double places(const MeasuredUse& use) {
 std::vector<double> others_of(const std::array<std::vector<double>, kTold>& told) {
   const std::vector<double>& where = told[kPlaces];
   std::map<double, double> of_job;  // seconds, by places
-  for (std::size_t r = 0; r < where.size(); ++r) of_job[where[r]] += told[kOwnUser][r];
+  for (std::size_t r = 0; r < where.size(); ++r) of_job[where[r]] += told[kOwnCpu][r];
   std::vector<double> others(where.size());
   for (std::size_t r = 0; r < where.size(); ++r) {
     if (where[r] == 0 || told[kCpuSeconds][r] <= 0) continue;
-    const double of_others = told[kAllUser][r] - of_job.at(where[r]) - kResolved_s;
+    const double of_others = told[kAllBusy][r] - of_job.at(where[r]) - kResolved_s;
     others[r] = std::clamp(of_others / told[kCpuSeconds][r], 0.0, 1.0);
   }
   return others;
@@ -165,8 +165,8 @@ ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gat
   values[kWithout] = mine.without_core();
   values[kPlaces] = places(mine);
   values[kCpuSeconds] = wall_s(mine) * static_cast<double>(mine.end.cpus.cpus.size());
-  values[kAllUser] = mine.end.cpus.user_s - mine.begin.cpus.user_s;
-  values[kOwnUser] = mine.end.user_s - mine.begin.user_s;
+  values[kAllBusy] = mine.end.cpus.busy_s - mine.begin.cpus.busy_s;
+  values[kOwnCpu] = mine.end.cpu_s - mine.begin.cpu_s;
   std::array<std::vector<double>, kTold> told;
   for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
     told[i].assign(by_rank.begin(), by_rank.end());

@@ -12,18 +12,19 @@
 
 namespace shard8::profile {
 
-/// CPUs, and what ran on them in user mode since the system started.
+/// CPUs, and the time that was taken of them since the system started.
 struct CpuUse {
   std::string node{};       ///< identifies the running system
   std::vector<int> cpus{};  ///< ascending; none: not known
-  double user_s = 0;        ///< seconds, of all programs together (/proc/stat: user and nice), known to 10 ms
+  /// Seconds in which programs ran, or the system for them, or in which a hypervisor ran other machines (/proc/stat:
+  /// user, nice, system, steal), known to 10 ms.
+  double busy_s = 0;
 };
 
 /// What this process has had of the processor since its start, all threads together.
 struct ProcessorUse {
   std::chrono::steady_clock::time_point at{};  ///< when this was read
   double cpu_s = 0;                            ///< seconds on cores (getrusage)
-  double user_s = 0;                           ///< of them, in user mode
   std::int64_t switches = 0;                   ///< how often a thread lost its core although it had work (getrusage)
   /// Seconds for which a thread had work and no core, of the threads that live now (/proc/self/task/*/schedstat).
   /// Nothing where the kernel does not count.
@@ -51,8 +52,8 @@ struct MeasuredUse {
 /// Over the ranks, each value by rank. On rank 0; empty on others.
 struct ProcessorFigures {
   std::vector<double> cpu{}, switches_per_s{}, without_core{};
-  /// The share of the time of the CPUs that a rank may use, on which programs computed that are not of this job, in
-  /// user mode. Ranks of a node that may use the same CPUs have the same. 0 where it is not known.
+  /// The share of the time of the CPUs that a rank may use, which programs took that are not of this job, the system
+  /// for them, or other machines of a hypervisor. Ranks of a node that may use the same CPUs have the same. 0 where it is not known.
   std::vector<double> others{};
 
   /// The rank that was longest without a core, the lowest of several.

@@ -55,7 +55,7 @@ Projection simulated(train::Setup setup, std::int64_t micro_batches, const machi
   p.slowest = 1 + of.spread * std::hypot(sigma(machine.spread_ranks), sigma(machine.spread_steps)) *
                       expected_largest(setup.config.mesh.ranks());
   const machine::Times times(machine, constants, settings.most_factor);
-  TaskList list(setup, times, p.slowest, settings.structure != nullptr ? settings.structure->host_issue : 1);
+  TaskList list(setup, times, p.slowest, settings.structure != nullptr ? settings.structure->host_issue : 1, of.spread);
   const operation::Recorder::Sink sink = [&](const operation::Operation& o) { list.add(o); };
   list.set_ahead(settings.structure != nullptr ? record_step(*settings.structure, setup, {}, sink)
                                                : train::record_step(setup, {}, sink));

@@ -56,8 +56,8 @@ std::uint8_t exchange_of(const Operation& o, Collective op, int root) {
 
 }  // namespace
 
-TaskList::TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue)
-    : times_(times), setup_(setup), slowest_(slowest), issue_(issue) {
+TaskList::TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue, double spread)
+    : times_(times), setup_(setup), slowest_(slowest), issue_(issue), spread_(spread) {
   const machine::Machine& m = times.machine();
   if (!m.node_devices.given())
     base::fail(base::ExitCode::deck, "{}: node.devices is needed: it says which ranks share a node", m.path);
@@ -147,6 +147,9 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   const double empty = times_.collective(c.op, at, 1).seconds;
   task.demand = static_cast<float>(task.seconds > 0 ? std::max(0.0, 1 - empty / task.seconds) : 0);
   task.issue_s = issue_ * value_of(m.issue_collective);
+  // A rank waits in the call for the last one.
+  if (task.queue == kCompute && !c.host_values)
+    task.seconds += spread_ * value_of(m.spread_calls) * expected_largest(c.ranks);
   const bool tensor = c.group == operation::Group(base::Axis::tensor);
   task.waiting = tensor ? Waiting::exchange : o.stream == Stream::reduce ? Waiting::reduction : Waiting::gather;
   if (tensor) {

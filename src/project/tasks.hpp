@@ -15,8 +15,8 @@ namespace shard8::project {
 class TaskList {
  public:
   /// `times` must outlive the object. What computes takes `slowest` times as long, and what the host issues `issue`
-  /// times as long.
-  TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue);
+  /// times as long. Ranks come to a collective that nothing hides `spread` times as unevenly as spread.calls says.
+  TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue, double spread = 0);
 
   /// The next operation of the step. Its waits are numbers of operations in the order of add().
   void add(const operation::Operation& operation);
@@ -37,7 +37,7 @@ class TaskList {
 
   const machine::Times& times_;
   const train::Setup& setup_;
-  double slowest_, issue_;
+  double slowest_, issue_, spread_;
   int node_ranks_;
   Step step_;
   std::map<std::string, machine::Estimate> estimates_;  ///< by what the operation computes

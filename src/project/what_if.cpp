@@ -95,6 +95,7 @@ constexpr Property kProperties[] = {
      [](Machine& m, double factor) {
        m.spread_ranks.value *= factor;
        m.spread_steps.value *= factor;
+       m.spread_calls.value *= factor;
      }},
 };
 

@@ -53,10 +53,9 @@ TEST(Processor, only_threads_with_work_and_no_core_make_a_machine_busy) {
   EXPECT_TRUE(processor_over_ranks(use_of(17, 400, {}), one_rank()).busy());
 }
 
-/// The same rank on CPUs where programs computed for `all_s` in user mode, the rank itself for `own_s` of it.
+/// The same rank on CPUs where programs ran for `all_s`, the rank itself for `own_s` of it.
 MeasuredUse on_cpus(std::vector<int> cpus, double own_s, double all_s) {
   MeasuredUse use = use_of(own_s, 0, 0);
-  use.begin.user_s = 2, use.end.user_s = 2 + own_s;
   use.begin.cpus = {"node", cpus, 100};
   use.end.cpus = {"node", std::move(cpus), 100 + all_s};
   return use;
