@@ -103,6 +103,9 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     return body(job);
   });
   if (requests != nullptr) requests->end_job();
+  environment.leave_with(code, [requests] {
+    if (requests != nullptr) requests->leave_launcher();
+  });
   return code;
 }
 

@@ -58,7 +58,9 @@ void print_header(const base::Logger& logger, const RunHeader& header) {
   const comm::Node& node = header.node;
   logger.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
   logger.info("{}", chomped(deck::describe(setup.config)));
-  logger.info("ranks      {} on {}, {} each, waiting by {}", header.world.size(), node.host,
+  const bool elsewhere = node.ranks < header.world.size();  // ranks of other nodes
+  logger.info("ranks      {}{} on {}, {} each, waiting by {}", header.world.size(),
+              elsewhere ? fmt::format(", {} of them", node.ranks) : "", node.host,
               base::count(setup.threads, "thread", "threads"), comm::name_of(header.world.waiting()));
   const int threads = node.ranks * setup.threads;
   if (header.world.device() == nullptr && threads > node.cores && logger.speaks())

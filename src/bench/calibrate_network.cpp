@@ -88,7 +88,13 @@ void add_network(machine::Machine& to, int rails, int source, std::vector<std::s
   }
   to.rails = {static_cast<double>(rails), source};
   to.rail_bandwidth = {1 / c[0], source};
-  to.latency = {std::max(c[1], 0.0), source};
+  to.latency = {c[1], source};
+  if (!(c[1] > 0)) {  // small messages cost next to nothing, or less than the line through the large ones says
+    to.latency.value = *std::min_element(y.begin(), y.end());
+    remarks.emplace_back(
+        "network.latency does not follow from the collectives over nodes: it is the shortest of their times, an upper "
+        "bound");
+  }
   if (several) to.latency_rank = {std::max(c[2], 0.0), source};
 }
 

@@ -178,8 +178,8 @@ void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_d
   set(to.issue_kernel, Load::kernel);
 }
 
-/// To five digits of the unit of files, microseconds: more are noise.
-double rounded(double seconds) { return std::stod(fmt::format("{:.5g}e-6", 1e6 * seconds)); }
+/// To five digits: more are noise.
+double rounded(double value) { return std::stod(fmt::format("{:.4e}", value)); }
 
 }  // namespace
 
@@ -215,12 +215,12 @@ void round_times(machine::Machine& m) {
                              &m.link_latency, &m.latency, &m.latency_rank, &m.spread_calls})
     if (f->given()) f->value = rounded(f->value);
   for (machine::Figure* f : {&m.link_bandwidth, &m.rail_bandwidth})
-    if (f->given()) f->value = std::stod(fmt::format("{:.5g}e9", 1e-9 * f->value));
+    if (f->given()) f->value = rounded(f->value);
   for (machine::Figure* f : {&m.spread_ranks, &m.spread_steps})
-    if (f->given()) f->value = std::stod(fmt::format("{:.5g}", f->value));
+    if (f->given()) f->value = rounded(f->value);
   for (auto& by : m.slowed)
     for (machine::Figure& f : by)
-      if (f.given()) f.value = std::stod(fmt::format("{:.5g}", f.value));
+      if (f.given()) f.value = rounded(f.value);
 }
 
 std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load) {

@@ -2,17 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/environment.hpp"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -24,9 +29,29 @@
 namespace shard8::comm {
 namespace {
 
+#if defined(MPICH_NUMVERSION)
+constexpr bool kFinalizeMayHang = MPICH_NUMVERSION < 40200000;
+#else
+constexpr bool kFinalizeMayHang = false;
+#endif
+
+const int kStandStill = SIGRTMAX - 1;  // chosen: a signal that neither the libraries nor the launchers use
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
+/// Tells Hydra, if that started this process, that it leaves, as MPI_Finalize would: otherwise Hydra kills other ranks
+/// of the node when it ends.
+void tell_hydra() {
+  const Variables variable = process_variables();
+  const auto text = variable("PMI_FD");
+  int descriptor = -1;
+  if (!text || !variable("MPI_LOCALNRANKS")) return;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), descriptor);
+  constexpr std::string_view kCommand = "cmd=finalize\n";                                         // of PMI 1
+  if (error == std::errc() && ::write(descriptor, kCommand.data(), kCommand.size()) < 0) return;  // Hydra is gone
 }
 
 // One write, so that lines of several ranks do not mix.
@@ -157,6 +182,17 @@ Environment::Environment(int& argc, char**& argv, MPI_Comm world, const HangLimi
 Environment::~Environment() {
   if (std::uncaught_exceptions() > 0) abort(base::ExitCode::failed, "left by an exception before the end of the run");
   const HostWaits::Wait wait(&waits_, {.operation = "MPI_Finalize"});
+  std::optional<Watchdog> bound;
+  if (kFinalizeMayHang && code_ && size_ > 1 && all_have_come()) {
+    const auto end = HostWaits::Clock::now() + finalize_time_;
+    try {
+      bound.emplace(
+          finalize_time_ / 40,
+          [end] { return HostWaits::Clock::now() < end ? std::nullopt : std::optional<std::string>("late"); },
+          [this, main = ::pthread_self()](const std::string&) { leave(main); });
+    } catch (const std::system_error&) {  // no room for a thread: the other watchdog still looks
+    }
+  }
   life_->finalizing = true;
   MPI_Finalize();
   life_->over = true;
@@ -164,7 +200,46 @@ Environment::~Environment() {
   Life::living = nullptr;
 }
 
+void Environment::leave_with(int code, std::function<void()> before_leaving) {
+  code_ = code;
+  before_leaving_ = std::move(before_leaving);
+}
+
+/// Whether all ranks have come here. False when MPI fails.
+bool Environment::all_have_come() const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(world_, &request) != MPI_SUCCESS) return false;
+  Pause pause(Waiting::yield);
+  for (;;) {
+    int over = 0;
+    if (MPI_Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (over != 0) return true;
+    pause();
+  }
+}
+
+void Environment::leave(pthread_t main) const {
+  if (rank_ == 0)
+    print_error(
+        fmt::format("shard8: MPI_Finalize has not returned for {} ms (pmodels/mpich#6596): all ranks have done their "
+                    "work and leave without it\n",
+                    finalize_time_.count()));
+  std::fflush(nullptr);
+  // A rank that leaves frees those that wait for it. They would go on to the barrier, and Hydra would tell ranks that
+  // are no more of its end, and fail. So no rank leaves before all stand still.
+  std::signal(kStandStill, [](int) {
+    for (;;) ::pause();
+  });
+  ::pthread_kill(main, kStandStill);
+  std::this_thread::sleep_for(finalize_time_ / 2);
+  tell_hydra();
+  std::this_thread::sleep_for(finalize_time_ / 20);  // another rank of the node may have been late to say so
+  if (before_leaving_) before_leaving_();
+  ::_exit(*code_);
+}
+
 void Environment::set_hang_limits(const HangLimits& limits) {
+  finalize_time_ = std::min<std::chrono::milliseconds>(kFinalizeTime, limits.step / 2);
   waits_.set_limits(limits);
   watch(limits);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <functional>
@@ -47,16 +48,31 @@ class Environment {
 
   static constexpr std::chrono::seconds kAbortTime{5};
 
+  /// To be called last, by all ranks: this process is about to end with `code`. MPI_Finalize of MPICH before 4.2 may
+  /// not return (pmodels/mpich#6596: over TCP, with more than two nodes, in about half of all jobs): a rank waits for
+  /// the others in a barrier of the launcher, without the progress that another one needs to close its connection to
+  /// it. With such a library, where all ranks have come to the end and MPI_Finalize takes kFinalizeTime, or half of the
+  /// limit of hangs if that is less, this process leaves without it, by `before_leaving` and _exit(code), and rank 0
+  /// says so. No rank needs another one any more, and Hydra and srun take the code as it is.
+  void leave_with(int code, std::function<void()> before_leaving);
+
+  static constexpr std::chrono::seconds kFinalizeTime{2};
+
  private:
   struct Life;
   void watch(const HangLimits& limits);
+  bool all_have_come() const;
+  [[noreturn]] void leave(pthread_t main) const;
 
   Life* const life_;  // outlives this object: exit() looks at it
   MPI_Comm world_;
   int rank_ = 0;
   int size_ = 1;
   mutable HostWaits waits_;
-  std::optional<Watchdog> watchdog_;  // last: it looks at the others
+  std::chrono::milliseconds finalize_time_ = kFinalizeTime;
+  std::optional<int> code_;               // of leave_with()
+  std::function<void()> before_leaving_;  // its other argument
+  std::optional<Watchdog> watchdog_;      // last: it looks at the others
 };
 
 /// Runs `body` after check_launch() and returns what it returns, the process' exit code. An error
