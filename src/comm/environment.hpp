@@ -56,7 +56,7 @@ class Environment {
   /// says so. No rank needs another one any more, and Hydra and srun take the code as it is.
   void leave_with(int code, std::function<void()> before_leaving);
 
-  static constexpr std::chrono::seconds kFinalizeTime{2};
+  static constexpr std::chrono::seconds kFinalizeTime{5};
 
  private:
   struct Life;
