@@ -23,11 +23,13 @@ GoogleMock|header:gmock/gmock.h|libgmock-dev|googletest
 TABLE
 }
 
-# Helpful, not needed. Continuous integration runs the tests that need a Slurm (scripts/slurm/local-cluster) or a browser.
+# Helpful, not needed. Continuous integration runs the tests that need a Slurm (scripts/slurm/local-cluster), networks of
+# their own (scripts/virtual-nodes) or a browser.
 optional_packages=(ccache)
+network_packages=(iproute2 util-linux)
 slurm_packages=(slurm-wlm munge)
 if [[ "${CI:-}" == true ]]; then
-  optional_packages+=("${slurm_packages[@]}")
+  optional_packages+=("${slurm_packages[@]}" "${network_packages[@]}")
   # tests/study/test_browser.py and tests/style/site/browser.py take the first of these programs that is installed.
   have "${SHARD8_BROWSER:-chromium}" || have chromium-browser || have google-chrome || optional_packages+=(chromium)
 fi
