@@ -43,13 +43,14 @@ SUMMARY = {
               "per_row": Optional(COUNT)},
     "phases": [PHASE], "collectives": Optional([COLLECTIVE]), "in_flight": Optional([IN_FLIGHT]), "memory_per_rank": Optional([{"kind": TEXT, "bytes": NUMBER}]),
     "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER)}),
-    "loss": {"final": Optional(NUMBER)}, "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
+    "skeleton": Optional(TEXT),  # a skeleton run: no loss, no tokens/s
+    "loss": Optional({"final": Optional(NUMBER)}), "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
     "projected": Optional(PROJECTED),  # nothing was run: the object of `shard8 project --json`
 }
 OUTPUT = {key: Optional(TEXT) for key in ("timing", "timing_ranks", "metrics")}
-POINT = {"tokens_per_s": NUMBER, "ranks": COUNT, "runs": Optional(COUNT), "min": NUMBER, "max": NUMBER,
-         **{key: Optional(NUMBER) for key in ("spread", "speedup", "ideal", "efficiency")}}
+POINT = {"ranks": COUNT, "runs": Optional(COUNT), "skeleton": Optional(TEXT),
+         **{key: Optional(NUMBER) for key in ("tokens_per_s", "min", "max", "step_p50_s", "spread", "speedup", "ideal", "efficiency")}}
 STUDY = {"study": TEXT, "scaling": Optional(TEXT), "swept": [TEXT], "repeats": Optional(COUNT), "points": [POINT],
          "runs": [TEXT]}
 RECORD = {"deck": [{"key": TEXT, "value": TEXT, "origin": TEXT}]}
