@@ -102,7 +102,10 @@ class SkeletonRun {
   }
 
   void find_times() {
-    comm::agree(world_, [&] { times_ = project::read_skeleton_times(assembly_.setup(), said_); });
+    comm::agree(world_, [&] {
+      project::require_skeleton_times(assembly_.setup(), said_);
+      times_ = project::read_skeleton_times(assembly_.setup(), said_);
+    });
   }
 
   void set_up() {
