@@ -119,6 +119,8 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck) {
     problems += fmt::format("{}{}: error: --compare-off compares with overlap.enable = false, but {}",
                             problems.empty() ? "" : "\n", name, what);
   };
+  if (config.run.skeleton != deck::Skeleton::none)
+    refuse(shown(deck, "run", "skeleton") + " trains nothing: set run.skeleton = none, or leave out --compare-off");
   if (!config.overlap.enable)
     refuse(shown(deck, "overlap", "enable") + ": set overlap.enable = true, or leave out --compare-off");
   if (!config.mesh.exchanges())

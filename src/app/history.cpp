@@ -14,6 +14,7 @@
 #include "io/durable_file.hpp"
 #include "profile/history/history.hpp"
 #include "profile/metrics.hpp"
+#include "profile/report_files.hpp"
 #include "train/training_file.hpp"
 
 namespace shard8::app {
@@ -68,11 +69,23 @@ void fill_in(profile::LegRecord& record, std::optional<double> report, std::opti
   record.to_the_second = true;
 }
 
+/// Whether a skeleton run wrote to the folder, under the usual name.
+bool is_skeleton_folder(const fs::path& folder) {
+  const fs::path summary = folder / "summary.json";
+  std::error_code ignored;
+  return fs::is_regular_file(summary, ignored) && !profile::skeleton_of_summary(io::text_of(summary.string())).empty();
+}
+
 }  // namespace
 
 int history_command(const HistoryArguments& arguments) {
   const fs::path folder = arguments.folder;
   const auto training = train::read_training_file(folder.string());
+  if (!training && is_skeleton_folder(folder))
+    base::fail(base::ExitCode::deck,
+               "{}: error: it is the output.dir of a skeleton run, which trains nothing: give the output.dir of a run "
+               "that trained",
+               folder.string());
   if (!training)
     base::fail(base::ExitCode::deck,
                "{}: error: there is no {} in it: give the output.dir of a run that trained (shard8 check --files says "

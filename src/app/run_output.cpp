@@ -76,9 +76,9 @@ bool RunOutput::is_also(const std::string& checkpoint_dir) const {
 namespace {
 
 /// "summary.json" to "summary.leg_2.json".
-std::string with_leg(const std::string& name, std::int64_t leg) {
+std::string with_number(const std::string& name, const char* what, std::int64_t number) {
   const fs::path path(name);
-  return fmt::format("{}.leg_{}{}", path.stem().string(), leg, path.extension().string());
+  return fmt::format("{}.{}_{}{}", path.stem().string(), what, number, path.extension().string());
 }
 
 /// Whether a name is that of a report, or of a report of an earlier leg.
@@ -209,16 +209,43 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, 
 }
 
 /// What the last leg reported stays under a name with its number.
-void RunOutput::keep_reports() {
+void RunOutput::keep_reports(Told& told) {
+  std::error_code none;
+  if (fs::is_regular_file(path(config_.summary), none) &&
+      !profile::skeleton_of_summary(io::text_of(path(config_.summary).string())).empty())
+    return keep_skeleton(told);
   const auto last = static_cast<std::int64_t>(training_.legs.size()) - 1;
   for (const std::string& name : reports()) {
     std::error_code ignored;
     if (!fs::is_regular_file(path(name), ignored)) continue;
     std::int64_t leg = std::max<std::int64_t>(last, 1);
     if (name == config_.summary) leg = profile::leg_of_summary(io::text_of(path(name).string())).value_or(leg);
-    while (fs::exists(path(with_leg(name, leg)), ignored)) ++leg;
-    move_file(path(name), path(with_leg(name, leg)));
+    while (fs::exists(path(with_number(name, "leg", leg)), ignored)) ++leg;
+    move_file(path(name), path(with_number(name, "leg", leg)));
   }
+}
+
+/// What a skeleton run reported is of no leg.
+void RunOutput::keep_skeleton(Told& told) {
+  constexpr const char* kSkeleton = "skeleton";
+  std::int64_t number = 1;
+  std::error_code ignored;
+  const auto all = reports();
+  const auto taken = [&](const std::string& name) {
+    return fs::exists(path(with_number(name, kSkeleton, number)), ignored);
+  };
+  while (std::any_of(all.begin(), all.end(), taken)) ++number;
+  std::vector<std::string> kept;
+  for (const std::string& name : all) {
+    if (!fs::is_regular_file(path(name), ignored)) continue;
+    kept.push_back(with_number(name, kSkeleton, number));
+    move_file(path(name), path(kept.back()));
+  }
+  told.lines.push_back(fmt::format("kept       the reports of a skeleton run in {}, as {}", config_.dir,
+                                   fmt::join(kept, ", ")));
+  const fs::path trace = config_.trace.empty() ? fs::path() : trace_file(config_, 0);
+  if (!trace.empty() && fs::exists(trace, ignored))
+    told.lines.push_back(fmt::format("replaced   the skeleton run's trace {}", trace.string()));
 }
 
 void RunOutput::cut_back(const LegStart& start, Told& told) {
@@ -289,7 +316,7 @@ RunOutput::Told RunOutput::start(const LegStart& start, const std::string& check
                               .start_up_s = base::unix_now() - start.began});
     if (start.replaces || training_.replacing > 0)
       replace_others(checkpoint_dir, start.goes_on && training_.replacing == 0, told);
-    keep_reports();
+    keep_reports(told);
     cut_back(start, told);
     train::write_training_file(config_.dir, training_);
     metrics_ = std::make_unique<profile::MetricsFile>(path(config_.metrics));

@@ -86,7 +86,8 @@ class RunOutput {
   std::filesystem::path path(const std::string& name) const { return std::filesystem::path(config_.dir) / name; }
   std::vector<std::string> reports() const;
   void replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told);
-  void keep_reports();
+  void keep_reports(Told& told);
+  void keep_skeleton(Told& told);
   void cut_back(const LegStart& start, Told& told);
   void note_last_seen();
 

@@ -12,6 +12,7 @@
 #include "app/device.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
+#include "deck/choices.hpp"
 #include "deck/trace_steps.hpp"
 #include "io/durable_file.hpp"
 #include "model/parameters.hpp"
@@ -94,6 +95,7 @@ std::string RunTracer::write(const std::string& host) {
   trace.ranks = world_.size();
   trace.host = host;
   trace.device = world_.device() != nullptr ? device_name() : "host";
+  if (config.run.skeleton != deck::Skeleton::none) trace.skeleton = deck::to_string(config.run.skeleton);
   trace.mesh = assembly_.setup().mesh;
   const profile::ExchangeMethods& methods = assembly_.setup().dims.overlap.methods;
   for (int e = 0; e < profile::kExchanges; ++e) {

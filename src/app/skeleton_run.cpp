@@ -27,7 +27,9 @@
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "deck/overlap.hpp"
+#include "io/durable_file.hpp"
 #include "operation/device.hpp"
+#include "profile/report_files.hpp"
 #include "project/skeleton_waits.hpp"
 #include "train/assembly.hpp"
 #include "train/loop.hpp"
@@ -100,7 +102,10 @@ class SkeletonRun {
   }
 
   void find_times() {
-    comm::agree(world_, [&] { times_ = project::read_skeleton_times(assembly_.setup(), said_); });
+    comm::agree(world_, [&] {
+      project::require_skeleton_times(assembly_.setup(), said_);
+      times_ = project::read_skeleton_times(assembly_.setup(), said_);
+    });
   }
 
   void set_up() {
@@ -245,6 +250,12 @@ void require_no_training(const deck::Config& config) {
                "output.dir = {} holds the files of a training ({}), which a skeleton run would replace: set output.dir "
                "to another folder",
                config.output.dir, train::TrainingFile::kName);
+  const fs::path summary = fs::path(config.output.dir) / config.output.summary;
+  if (fs::is_regular_file(summary) && profile::skeleton_of_summary(io::text_of(summary.string())).empty())
+    base::fail(base::ExitCode::environment,
+               "output.dir = {} holds a summary ({}) that is not of a skeleton run, which would replace it: set "
+               "output.dir to another folder",
+               config.output.dir, config.output.summary);
 }
 
 int skeleton_run(Job& job, const StopRequests& requests, std::vector<std::string> command) {

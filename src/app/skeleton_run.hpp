@@ -11,11 +11,12 @@
 
 namespace shard8::app {
 
-/// The keys of a deck that it gives and a skeleton run does not use: model.init_file, and those of data.path, verify
-/// and checkpoint.
+/// The keys that a deck gives and a skeleton run does not use: model.init_file, data.path, output.metrics,
+/// output.replace, and those of the groups verify and checkpoint.
 std::vector<std::string> unused_by_skeleton(const deck::LoadResult& deck);
 
-/// Refuses, with Error(deck), an output.dir that holds the files of a training.
+/// Refuses, with Error(environment), an output.dir that holds the files of a training, or a summary of anything but a
+/// skeleton.
 void require_no_training(const deck::Config& config);
 
 /// One rank's skeleton run, from the deck to the report: steps without data, loss and checkpoints. Returns the exit

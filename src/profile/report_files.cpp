@@ -352,6 +352,12 @@ std::optional<std::int64_t> leg_of_summary(const std::string& text) {
   return leg->get<std::int64_t>();
 }
 
+std::string skeleton_of_summary(const std::string& text) {
+  const Json summary = Json::parse(text, nullptr, false);
+  if (!summary.is_object() || !summary.contains("skeleton") || !summary["skeleton"].is_string()) return {};
+  return summary["skeleton"].get<std::string>();
+}
+
 std::string to_json(const Report& report, const SummaryInput& input) {
   Json summary;
   summary["schema"] = kSummarySchema;

@@ -30,6 +30,9 @@ inline constexpr int kSummarySchema = 2;
 /// schema 1, or is no JSON.
 std::optional<std::int64_t> leg_of_summary(const std::string& text);
 
+/// What the skeleton run kept of a step that wrote the summary.json with this text; empty if no skeleton run did.
+std::string skeleton_of_summary(const std::string& text);
+
 /// Writes ranks.csv with the columns rank,host,phase,part,mean_s: each rank's mean over the measured steps of each of
 /// timed_rows(). Throws the errors of OutputFile.
 void write_ranks(const std::filesystem::path& path, const Report& report);

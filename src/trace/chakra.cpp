@@ -244,11 +244,12 @@ class NodeWriter {
 
 std::string chakra_of(const RankTrace& trace) {
   std::string stream;
-  ProtoMessage()
-      .text(1, "0.0.4")
+  ProtoMessage head;
+  head.text(1, "0.0.4")
       .message(2, number("rank", attribute::kUint64, static_cast<std::uint64_t>(trace.rank)))
-      .message(2, number("world_size", attribute::kUint64, static_cast<std::uint64_t>(trace.ranks)))
-      .append_to(stream);
+      .message(2, number("world_size", attribute::kUint64, static_cast<std::uint64_t>(trace.ranks)));
+  if (!trace.skeleton.empty()) head.message(2, text("skeleton", trace.skeleton));
+  head.append_to(stream);
   const std::vector<RankGroup> groups = groups_of(trace.mesh);
   NodeWriter writer(trace, groups, stream);
   for (const Span* span : SpanOrder(trace, groups).spans()) writer.add(*span);

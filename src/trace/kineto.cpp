@@ -45,7 +45,8 @@ class Writer {
     groups_ = groups_of(trace.mesh);
     lanes_.clear();
     streams_ = 0;
-    name("process_name", kHostThread, fmt::format("rank {} ({})", trace.rank, trace.host));
+    name("process_name", kHostThread, fmt::format("rank {} ({}){}", trace.rank, trace.host,
+                                                     trace.skeleton.empty() ? "" : ", skeleton of the " + trace.skeleton));
     name("process_sort_index", kHostThread, trace.rank);
     name("thread_name", kHostThread, "host");
     name("thread_name", kComputeStream, trace.on_device() ? "compute stream" : "compute (this thread)");
@@ -68,6 +69,7 @@ class Writer {
     const RankTrace& first = ranks.front();
     const std::string id = all ? "shard8" : fmt::format("shard8 rank {}", first.rank);
     json head = {{"schemaVersion", 1}, {"displayTimeUnit", "ms"}, {"traceName", id}, {"shard8_run", first.run}};
+    if (!first.skeleton.empty()) head["shard8_skeleton"] = first.skeleton;
     head["deviceProperties"] = json::array();
     for (const RankTrace& rank : ranks)
       head["deviceProperties"].push_back({{"id", rank.rank}, {"name", rank.device}, {"host", rank.host}});

@@ -138,6 +138,7 @@ std::string to_text(const RankTrace& trace) {
   json head = {
       {"shard8_trace", kFormat}, {"run", trace.run},       {"rank", trace.rank},    {"ranks", trace.ranks},
       {"host", trace.host},      {"device", trace.device}, {"mesh", trace.mesh.of}, {"exchanges", trace.exchanges}};
+  if (!trace.skeleton.empty()) head["skeleton"] = trace.skeleton;
   head["clock"] = json::array();
   for (const ClockPoint& p : trace.clock)
     head["clock"].push_back({{"local_ns", p.local_ns}, {"ahead_ns", p.ahead_ns}, {"round_trip_ns", p.round_trip_ns}});
@@ -168,6 +169,7 @@ RankTrace from_text(const std::string& text, const std::string& path) {
     trace.ranks = all.at("ranks");
     trace.host = all.at("host");
     trace.device = all.at("device");
+    trace.skeleton = all.value("skeleton", "");
     trace.mesh.of = all.at("mesh");
     trace.exchanges = all.at("exchanges").get<std::vector<std::string>>();
     for (const json& p : all.at("clock"))

@@ -68,6 +68,7 @@ struct RankTrace {
   std::string run;  ///< a text that is equal on all ranks of a run, and differs between runs
   int rank = 0, ranks = 1;
   std::string host, device;  ///< device: "host", or the name of a GPU
+  std::string skeleton{};    ///< what a skeleton run kept of a step, run.skeleton; empty: the run trained
   base::Extents mesh;
   std::vector<std::string> exchanges;  ///< "qkv_fprop direct", ...: how each exchange was hidden
   std::vector<ClockPoint> clock;       ///< at the begin and at the end of the training

@@ -68,6 +68,7 @@ struct Example {
   std::function<void()> in_process = {};  ///< called in the process that becomes the program
 };
 
+fs::path machines() { return fs::path(std::getenv("SHARD8_SOURCES")) / "inputs/machines"; }
 fs::path cases() { return fs::path(std::getenv("SHARD8_SOURCES")) / "tests/cases"; }
 
 std::vector<std::string> with(std::vector<std::string> some, const std::vector<std::string>& more) {
@@ -125,6 +126,9 @@ std::vector<Example> examples() {
   const auto weights = [](const std::string& name) {
     return std::vector<std::string>{"model.init_file=" + (cases() / name).string()};
   };
+  const auto skeleton = [](const std::vector<std::string>& more) {
+    return with({"run.skeleton=communication"}, more);
+  };
   return {
       {deck, ExitCode::deck, {"model.hidden=33"}},
       {ranks, ExitCode::environment, {"mesh.shard=2"}},
@@ -175,6 +179,45 @@ std::vector<Example> examples() {
          s.trained({"run.stop_after=2", "output.dir=first"});
          fs::remove(s.folder / "first/checkpoints/step_00000002/manifest.json");
        }},
+      {deck, ExitCode::deck, skeleton({"run.skeleton_times=nothing.yaml"})},
+      {output, ExitCode::environment, skeleton({}), [](Scene& s) { s.trained({}); }},
+      {output,
+       ExitCode::environment,
+       skeleton({}),
+       [](Scene& s) {
+         fs::create_directory(s.folder / "out");
+         test::write_bytes(s.at("out/summary.json"), "{\"schema\": 1}");
+       }},
+      {data,
+       ExitCode::deck,
+       skeleton({"run.skeleton_times=empty"}),
+       [](Scene& s) { fs::create_directory(s.folder / "empty"); }},
+      {data,
+       ExitCode::deck,
+       skeleton({"run.skeleton_times=first"}),
+       [](Scene& s) { s.trained({"run.skeleton=communication", "output.dir=first"}); }},
+      {data,
+       ExitCode::deck,
+       skeleton({"run.skeleton_times=projected.json"}),
+       [](Scene& s) {
+         s.trained({"output.dir=first"});
+         std::string text = test::read_bytes(s.at("first/summary.json"));
+         test::write_bytes(s.at("projected.json"), text.insert(1, "\"projected\": {},"));
+       }},
+      {data,
+       ExitCode::deck,
+       skeleton({"run.skeleton_times=cut.json"}),
+       [](Scene& s) { test::write_bytes(s.at("cut.json"), "{\"phases\": [{}"); }},
+      {data,
+       ExitCode::deck,
+       skeleton({"run.skeleton_times=unmeasured"}),
+       [](Scene& s) {
+         s.trained({"output.dir=first"});
+         fs::create_directory(s.folder / "unmeasured");
+         test::write_bytes(s.at("unmeasured/summary.json"), "{\"phases\": [], \"deck\": {}}");
+       }},
+      // The file has no products in FP32.
+      {data, ExitCode::deck, skeleton({"run.skeleton_times=" + (machines() / "h100-sxm.yaml").string()})},
       {checkpoint_dir, ExitCode::environment, {"checkpoint.every=1", "checkpoint.dir=deck.yaml/x"}},
       {checkpoint_dir,
        ExitCode::environment,

@@ -118,17 +118,29 @@ std::string text_of(const char* what, const Setting& setting) {
   return text.empty() ? text : fmt::format("# {}{}\n", what, text);
 }
 
+void draw_skeleton(RandomDeck& deck, Draw& draw) {
+  deck.skeleton = draw.chance(0.5) ? SkeletonJob::cuda : SkeletonJob::host;
+  try {
+    skeleton_of(deck);
+  } catch (const base::Error&) {
+    deck.skeleton = SkeletonJob::host;
+  }
+}
+
 }  // namespace
 
 void draw_crossings(RandomDeck& deck, std::uint64_t seed, std::int64_t number, std::int64_t attempt) {
   const auto draw_of = [&](std::string_view key) { return Draw(seed, number, attempt, key); };
   Draw limits = draw_of("limits"), second_limits = draw_of("second limits"), head = draw_of("head tokens"),
-       files = draw_of("weight files"), restart = draw_of("restart"), change = draw_of("change");
+       files = draw_of("weight files"), skeleton = draw_of("skeleton"),
+       restart = draw_of("restart"), change = draw_of("change");
   deck.setting.limits = draw_limits(limits);
   deck.second_setting.limits = draw_limits(second_limits);
   deck.head_tokens = head.chance(0.5) ? 0 : head.between(1, 24);
   if (files.chance(0.2)) deck.setting.weights = draw_file(files);
   if (files.chance(0.2)) deck.second_setting.weights = draw_file(files);
+  deck.skeleton = SkeletonJob::none;
+  if (skeleton.chance(0.2)) draw_skeleton(deck, skeleton);
   deck.restarts.clear();
   deck.change.reset();
   if (deck.config.run.stop_after == 0) return;
@@ -143,6 +155,17 @@ Config changed(const RandomDeck& deck, Config config) {
   config.data.seed = deck.change->data_seed;
   config.fp8.margin = deck.change->fp8_margin;
   return config;
+}
+
+Config skeleton_of(const RandomDeck& deck) {
+  Config c = deck.config;
+  c.run.stop_after = 0;
+  c.run.skeleton = deck::Skeleton::communication;
+  if (deck.skeleton == SkeletonJob::cuda) {
+    c.mesh.device = deck::Device::cuda;
+    c.mesh.backend = deck::Backend::automatic;
+  }
+  return loaded(c);
 }
 
 std::optional<std::int64_t> change_step(const RandomDeck& deck) {
@@ -188,6 +211,8 @@ Config restarted(const RandomDeck& deck, std::size_t index) {
 std::string setting_text(const RandomDeck& deck) {
   std::string text = text_of("the deck", deck.setting) + text_of("with the second schedule", deck.second_setting);
   if (deck.head_tokens > 0) text += fmt::format("# chunks of the head: {} tokens\n", deck.head_tokens);
+  if (deck.skeleton != SkeletonJob::none)
+    text += fmt::format("# and its skeleton on {}\n", deck.skeleton == SkeletonJob::cuda ? "devices" : "hosts");
   for (std::size_t i = 0; i < deck.restarts.size(); ++i) {
     const Restart& r = deck.restarts[i];
     text += fmt::format("# restart {} at step {}{}{}{}\n", i + 1, r.first, r.other_folder ? " into another folder" : "",

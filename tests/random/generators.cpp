@@ -373,6 +373,9 @@ constexpr Generator kGenerators[] = {
 
 constexpr NotDrawn kNotDrawn[] = {
     {"model.init_file", "a file with the weights that a training would draw, in a form that is drawn: WeightFile"},
+    {"run.skeleton", "drawn beside the deck: its skeleton is a job of its own"},
+    {"run.skeleton_times", "changes no collective: tests of skeletons"},
+    {"run.skeleton_load", "changes no collective: tests of skeletons"},
     {"mesh.share_devices", "no effect on hosts: two ranks on one device run the tests of two devices"},
     {"run.time_limit_min", "stops a run by the clock: train.stopping and train.time_left"},
     {"run.margin_s", "stops a run by the clock: train.stopping and train.time_left"},

@@ -44,6 +44,9 @@ struct Limits {
   int threads = 0;                 ///< of kernels, not of the BLAS; changes no bit
 };
 
+/// A skeleton of the communication of a deck, which runs beside its trainings: of the step on hosts, or on devices.
+enum class SkeletonJob : std::uint8_t { none, host, cuda };
+
 /// What begins a training, and in which way it trains, beside the keys of its deck.
 struct Setting {
   Limits limits;
@@ -81,12 +84,15 @@ struct RandomDeck {
   std::vector<Restart> restarts{};
   std::optional<Change> change{};       ///< made by the first restart
   Setting setting{}, second_setting{};  ///< of the deck, and with the second schedule
+  SkeletonJob skeleton = SkeletonJob::none;
   std::int64_t head_tokens = 0;  ///< most tokens in a chunk of the head on the deck's mesh; 0: the program's choice
   std::int64_t most_ranks = 9;   ///< of meshes
 };
 
 /// The deck of the training that goes on with restart number `index`. It is not loaded.
 deck::Config restarted(const RandomDeck& deck, std::size_t index);
+/// The deck of its skeleton, without a stop. Throws base::Error(deck) if devices cannot run the deck.
+deck::Config skeleton_of(const RandomDeck& deck);
 /// The deck with the keys of its change, if it has one.
 deck::Config changed(const RandomDeck& deck, deck::Config config);
 /// The step from which on the keys of the change hold; nothing without one.

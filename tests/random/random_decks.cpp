@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kUsage =
     "usage: mpiexec -n 9 random.decks [--seed N] [--decks N | --only K] [--state FILE] [--folder DIR] [--round N]\n"
-    "                                 [--limit SECONDS] [--no-shrink] [--spread]\n";
+    "                                 [--limit SECONDS] [--no-shrink] [--spread] [--skeletons]\n";
 constexpr std::size_t kMostShrunk = 3;  // decks that are made smaller; further decks that fail are printed as drawn
 
 struct Options {
@@ -43,6 +43,7 @@ struct Options {
   fs::path folder = "random_decks";  ///< for the data that decks read
   fs::path state;                    ///< progress, deleted when all decks are done; empty: none
   bool as_drawn = false;             ///< print decks that fail as drawn, without making them smaller
+  bool skeletons = false;            ///< run only skeletons: each deck's on hosts, and on devices if they can
   bool spread = false;               ///< measure the differences between equally right trainings
 };
 
@@ -52,7 +53,8 @@ std::optional<Options> read_options(int argc, char** argv) {
       parse_options(argc, argv,
                     {number("--seed", o.seed), number("--decks", o.decks, 1), number("--only", o.only, 0),
                      number("--round", o.round, 1), number("--limit", o.limit, 1), path("--folder", o.folder),
-                     path("--state", o.state), flag("--spread", o.spread), flag("--no-shrink", o.as_drawn)});
+                     path("--state", o.state), flag("--spread", o.spread),
+                     flag("--skeletons", o.skeletons), flag("--no-shrink", o.as_drawn)});
   return good ? std::optional(o) : std::nullopt;
 }
 
@@ -64,6 +66,7 @@ class Program {
     if (ranks_.rank() == 0) fs::create_directories(options_.folder);
     ranks_.train({});  // all wait for the folder
     if (options_.spread) return measure();
+    if (options_.skeletons) return run_skeletons();
     const auto start = std::chrono::steady_clock::now();
     const std::int64_t first = options_.only >= 0 ? options_.only : 0;
     const std::int64_t end = options_.only >= 0 ? first + 1 : options_.decks;
@@ -158,6 +161,38 @@ class Program {
     const Shrunk shrunk = shrink(deck, verdict, fs::absolute(options_.folder), again);
     print(fmt::format("the smallest deck found that fails in this way, after {} others:\n\n{}\n{} {}\n", shrunk.trials,
                       text_of(shrunk.deck), name(number) + ", made smaller,", shrunk.verdict.text));
+  }
+
+  bool run_skeletons() {
+    bool good = true;
+    std::int64_t on_hosts = 0, on_devices = 0;
+    const std::int64_t first = options_.only >= 0 ? options_.only : 0;
+    const std::int64_t end = options_.only >= 0 ? first + 1 : options_.decks;
+    std::vector<RandomDeck> decks;
+    std::vector<Job> jobs;
+    for (std::int64_t number = first; number < end; ++number) {
+      const RandomDeck deck = accepted(number);
+      for (const SkeletonJob kind : {SkeletonJob::host, SkeletonJob::cuda}) {
+        RandomDeck one = deck;
+        one.skeleton = kind;
+        try {
+          jobs.push_back(skeleton_job(one, name(number)));
+        } catch (const base::Error&) {
+          continue;  // devices cannot run it
+        }
+        decks.push_back(one);
+        ++(kind == SkeletonJob::cuda ? on_devices : on_hosts);
+      }
+    }
+    const std::vector<Outcome> outcomes = ranks_.train(jobs);
+    for (std::size_t i = 0; i < decks.size(); ++i) {
+      const Verdict verdict = judge_skeleton(decks[i], outcomes[i], nullptr);
+      if (verdict.failure == Failure::none) continue;
+      good = false;
+      print(fmt::format("FAILED: {} {}\n", jobs[i].name, verdict.text));
+    }
+    print(fmt::format("skeletons of {} decks on hosts and of {} on devices\n", on_hosts, on_devices));
+    return good && (options_.only >= 0 || (on_hosts > 0 && on_devices > 0));
   }
 
   bool measure() {

@@ -29,6 +29,7 @@
 #include "tests/train/checkpointed.hpp"
 #include "tests/train/training.hpp"
 #include "train/loop.hpp"
+#include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
 
 namespace shard8::test {
@@ -146,6 +147,36 @@ class Traced {
   std::optional<profile::TraceRecorder> recorder_;
 };
 
+/// The log's collectives, by kind, as the text of one rank.
+std::string text_of(int rank, const train::Traffic& traffic, std::uint64_t times) {
+  std::string text;
+  for (const auto& [key, calls] : traffic)
+    text += fmt::format("  rank {}: {} in {} of {}: {} bytes of {}, {} calls\n", rank, profile::name_of(key.op),
+                        key.group, key.group_size, key.bytes, key.dtype, calls * times);
+  return text;
+}
+
+/// Takes down the collectives that the training's log has counted, on every rank. Collective.
+void count(Training& training, Outcome& outcome) {
+  training.log().set_measuring(false);
+  const comm::Communicator& world = training.mesh().world;
+  train::Traffic counted;
+  for (const auto& [key, stats] : training.log().entries()) counted[key] = stats.calls;
+  const auto all = [&](const std::string& own) {
+    std::string text;
+    for (const std::string& part : world.all_gather(std::string_view(own))) text += part;
+    return text;
+  };
+  const std::string own = text_of(world.rank(), counted, 1);
+  outcome.collectives = all(own);
+  const deck::Config& config = training.setup().config;
+  if (config.run.skeleton == deck::Skeleton::none) return;
+  const auto steps = static_cast<std::uint64_t>(config.run.steps - 1);
+  const std::string planned =
+      steps == 0 ? std::string() : text_of(world.rank(), train::traffic(training.setup()), steps);
+  outcome.unplanned = all(own == planned ? "" : fmt::format("counted:\n{}planned:\n{}", own, planned));
+}
+
 /// Trains steps `first` to `end` - 1, or until run.stop_after stops the training, as the program does.
 /// Adds the steps to `outcome`.
 train::LoopResult train_from(Training& training, std::int64_t first, std::int64_t end, train::Checkpoints* checkpoints,
@@ -156,6 +187,7 @@ train::LoopResult train_from(Training& training, std::int64_t first, std::int64_
   std::uint64_t stop_request = 0;
   training.trainer().stop_requests_from([&] { return train::code_of(stopping.end_step()); });
   train::LoopHooks hooks;
+  hooks.before = [&](std::int64_t step) { training.log().set_measuring(step != first); };
   double loss = 0;
   std::vector<train::StepResult> results;
   hooks.after = [&](const train::StepResult& result) {
@@ -208,6 +240,8 @@ Outcome train_without(const Job& job, const deck::Config& config, MPI_Comm comm)
     training = std::move(next);
   }
   train_from(*training, job.change_at, config.run.steps, nullptr, outcome);
+  if (job.counts) count(*training, outcome);
+  if (config.run.skeleton != deck::Skeleton::none) return outcome;
   outcome.weights = hash_of_weights(*training);
   return outcome;
 }
@@ -384,6 +418,8 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
     put(mine, outcome.norms);
     put(mine, &outcome.weights, sizeof(outcome.weights));
     put(mine, outcome.error);
+    put(mine, outcome.collectives);
+    put(mine, outcome.unplanned);
   }
   std::vector<Outcome> outcomes(jobs.size());
   for (const std::string& text : control_.all_gather(std::string_view(mine))) {
@@ -397,6 +433,8 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
       take(in, outcome.norms);
       take(in, &outcome.weights, sizeof(outcome.weights));
       take(in, outcome.error);
+      take(in, outcome.collectives);
+      take(in, outcome.unplanned);
     }
   }
   std::error_code ignored;

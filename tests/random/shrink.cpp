@@ -111,6 +111,9 @@ void add_crossings(std::vector<Action>& changes, const RandomDeck& deck) {
   changes.push_back([](RandomDeck& d) { d.setting.weights = WeightFile::none; });
   changes.push_back([](RandomDeck& d) { d.second_setting.weights = WeightFile::none; });
   changes.push_back([](RandomDeck& d) { d.head_tokens = 0; });
+  changes.push_back([](RandomDeck& d) { d.skeleton = SkeletonJob::none; });
+  if (deck.skeleton == SkeletonJob::cuda)
+    changes.push_back([](RandomDeck& d) { d.skeleton = SkeletonJob::host; });
   for (Setting RandomDeck::*setting : {&RandomDeck::setting, &RandomDeck::second_setting})
     for (const auto& reset : {+[](Limits& l) { l.direct_ranks = 0; }, +[](Limits& l) { l.message_bytes = 0; },
                               +[](Limits& l) { l.threads = 0; }})
@@ -197,6 +200,7 @@ std::optional<RandomDeck> changed(const RandomDeck& deck, const Action& change, 
     smaller.second = schedule_of(loaded(second));
     if (!restarts_fit(smaller)) return std::nullopt;
     for (std::size_t i = 0; i < smaller.restarts.size(); ++i) loaded(restarted(smaller, i));
+    if (smaller.skeleton != SkeletonJob::none) skeleton_of(smaller);
     alone(smaller.config);
     alone(loaded(changed(smaller, smaller.config)));
   } catch (const base::Error&) {

@@ -148,6 +148,15 @@ std::optional<Job> job_in_fp32(const RandomDeck& deck, const std::string& name) 
   return whole_job(deck, *config, alone_in_fp32(changed(deck, deck.config)).value(), name + ", on one rank in FP32");
 }
 
+Job skeleton_job(const RandomDeck& deck, const std::string& name) {
+  const Config config = skeleton_of(deck);
+  Job job{.config = config, .name = name + ", its skeleton\n" + setting_text(deck) + short_yaml(config)};
+  job.limits = deck.setting.limits;
+  job.head_tokens = deck.head_tokens;
+  job.counts = true;
+  return job;
+}
+
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const std::string& folder) {
   Config whole = deck.config;
   whole.run.stop_after = 0;
@@ -164,7 +173,15 @@ std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const 
   set(jobs[1], deck.second_setting.limits);
   jobs[0].weights = deck.setting.weights;
   jobs[1].weights = deck.second_setting.weights;
-  if (deck.config.run.stop_after == 0) return jobs;
+  const auto add_skeleton = [&] {
+    if (deck.skeleton == SkeletonJob::none) return;
+    jobs[0].counts = jobs[0].change_at == 0 && deck.skeleton == SkeletonJob::host;
+    jobs.push_back(skeleton_job(deck, name));
+  };
+  if (deck.config.run.stop_after == 0) {
+    add_skeleton();
+    return jobs;
+  }
   const std::string decks = "\n" + text_of(deck);
   Job part{.config = deck.config, .name = name + ", on its mesh, stopped" + decks, .checkpoints = folder};
   set(part, deck.setting.limits);
@@ -182,6 +199,7 @@ std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const 
     set(part, restart.limits);
     jobs.push_back(part);
   }
+  add_skeleton();
   return jobs;
 }
 
@@ -276,8 +294,28 @@ Verdict judge_restarts(const RandomDeck& deck, const Outcome& mesh, const Outcom
 
 }  // namespace
 
+Verdict judge_skeleton(const RandomDeck& deck, const Outcome& skeleton, const Outcome* training) {
+  if (!skeleton.error.empty()) return {Failure::threw, "threw: " + skeleton.error + "\n", {}};
+  if (!skeleton.unplanned.empty())
+    return {Failure::skeleton_differs, "has a skeleton with other collectives than planned\n" + skeleton.unplanned, {}};
+  const bool compares = training != nullptr && !training->collectives.empty();
+  if (compares && skeleton.collectives != training->collectives)
+    return {Failure::skeleton_differs,
+            fmt::format("has a skeleton with other collectives than its training\nskeleton:\n{}training:\n{}",
+                        skeleton.collectives, training->collectives),
+            {}};
+  const bool silent = deck.config.mesh.ranks() > 1 && deck.config.run.steps > 1 && skeleton.collectives.empty();
+  if (silent) return {Failure::skeleton_differs, "has a skeleton without collectives\n", {}};
+  return {};
+}
+
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const Outcome* in_fp32) {
   const Outcome &mesh = outcomes[0], &second = outcomes[1], &one = outcomes[2];
+  if (deck.skeleton != SkeletonJob::none) {
+    const Verdict of_skeleton = judge_skeleton(deck, outcomes.back(), &mesh);
+    if (of_skeleton.failure != Failure::none) return of_skeleton;
+    outcomes = outcomes.first(outcomes.size() - 1);
+  }
   Verdict v;
   for (const Outcome& outcome : outcomes)
     if (!outcome.error.empty()) return {Failure::threw, "threw: " + outcome.error + "\n", {}};

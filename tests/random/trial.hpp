@@ -29,7 +29,10 @@ struct Outcome {
   std::int64_t first = 0;             ///< the number of its first step
   std::vector<double> losses, norms;  ///< by step
   std::uint64_t weights = 0;          ///< a hash of the bits of all ranks' master shards after the last step
-  std::string error;                  ///< not empty: the training threw this
+  /// The collectives of all steps but the first, of each rank. Of a job with Job::counts.
+  std::string collectives;
+  std::string unplanned;  ///< of a skeleton: what ranks did that their plans do not have, and the other way round
+  std::string error;      ///< not empty: the training threw this
 
   void add(const std::vector<train::StepResult>& steps);
 };
@@ -47,6 +50,7 @@ struct Job {
   Limits limits{};
   std::int64_t head_tokens = 0;  ///< Thresholds::head_tokens
   WeightFile weights = WeightFile::none;
+  bool counts = false;  ///< its collectives
   /// Not 0: from this step on another training, with the config `changed`, goes on with the state of this one in
   /// memory.
   std::int64_t change_at = 0;
@@ -138,7 +142,7 @@ deck::Config alone(const deck::Config& config);
 /// The training of alone() with every number in FP32, without a recipe. Nothing if alone() is that training.
 std::optional<deck::Config> alone_in_fp32(const deck::Config& config);
 
-enum class Failure { none, threw, differs, other_bits, stopped_badly, restarted_badly };
+enum class Failure { none, threw, differs, other_bits, stopped_badly, restarted_badly, skeleton_differs };
 
 struct Verdict {
   Failure failure = Failure::none;
@@ -147,9 +151,11 @@ struct Verdict {
 };
 
 /// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank. If run.stop_after is not 0,
-/// more: on its mesh until run.stop_after stops it, and one for each restart. If the first restart changes keys, the
+/// more: on its mesh until run.stop_after stops it, and one for each restart. The deck's skeleton is the last. If the first restart changes keys, the
 /// first three change them at the same step, in memory. `folder`: of the checkpoints, which no other deck has.
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const std::string& folder);
+/// The skeleton of a deck that has one.
+Job skeleton_job(const RandomDeck& deck, const std::string& name);
 /// The training of alone_in_fp32(), with the change of the deck.
 std::optional<Job> job_in_fp32(const RandomDeck& deck, const std::string& name);
 /// The deck as several texts, if a stopped training goes on: the one that stops, and one for each restart. Otherwise as
@@ -159,6 +165,9 @@ std::string text_of(const RandomDeck& deck);
 /// where the training on the mesh differs from the one on one rank by more than the bounds: it passes if it differs
 /// from the one in FP32 by at most 1.5 times as much as the one on one rank does.
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const Outcome* in_fp32 = nullptr);
+/// Whether a skeleton's collectives are those of its plans, call by call, and those of `training`, the training on the
+/// same mesh, unless it is null.
+Verdict judge_skeleton(const RandomDeck& deck, const Outcome& skeleton, const Outcome* training);
 
 /// The largest differences over the steps; infinite if only one of two numbers is finite, 0 if neither is.
 Spread difference_of(const Outcome& a, const Outcome& b);

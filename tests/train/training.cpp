@@ -82,6 +82,13 @@ comm::Communicator make_world(MPI_Comm comm, profile::CollectiveLog& log, const 
   return world;
 }
 
+/// Of a skeleton for which no time passes.
+struct NoWaits final : operation::Waits {
+  void wait(const tensor::Exec&, const operation::Place&, const operation::Product&) override {}
+  void wait(const tensor::Exec&, const operation::Place&, const operation::Attention&) override {}
+  void wait(const tensor::Exec&, const operation::Place&, const operation::Kernel&) override {}
+};
+
 std::string text(const train::Traffic& traffic, std::uint64_t times) {
   std::string lines;
   for (const auto& [key, calls] : traffic)
@@ -97,7 +104,9 @@ Training::Training(const deck::Config& config, MPI_Comm comm, const Thresholds& 
       assembly_(prepared(config), make_world(comm, log_, thresholds.messages), exec_ ? *exec_ : tests::exec(),
                 exec_ ? thresholds.threads : tests::threads()) {
   assembly_.set_head_tokens(thresholds.head_tokens);
-  assembly_.open_files();
+  const auto skeleton = config.run.skeleton;
+  if (skeleton == deck::Skeleton::none) assembly_.open_files();
+  if (skeleton == deck::Skeleton::communication) assembly_.set_waits(std::make_unique<NoWaits>());
   assembly_.start();
   tensor::finish(exec());
   mesh().world.record_device_calls();

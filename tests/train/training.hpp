@@ -27,7 +27,7 @@ struct Thresholds {
 };
 
 /// A training on a communicator, put together by train::Assembly as in the program. It computes on the device or host
-/// that the test's main function took.
+/// that the test's main function took. A skeleton of the communication waits for nothing.
 class Training {
  public:
   Training(const deck::Config& config, MPI_Comm comm, const Thresholds& thresholds = {});

@@ -21,6 +21,7 @@ FIGURES = {
     "measured_steps": ("steps", "measured"),
     "coverage": ("coverage",),
     "final_loss": ("loss", "final"),
+    "skeleton": ("skeleton",),
     "batch": ("deck", "data", "batch"),
     "replicate": ("deck", "mesh", "replicate"),
     "shard": ("deck", "mesh", "shard"),
@@ -87,18 +88,20 @@ def row_of(study, folder):
 
 def points_of(study, rows):
     """One row for each point that has a finished run: mean, sample standard deviation, extremes and spread (largest
-    less smallest, by the mean) of tokens/s over its repeats."""
+    less smallest, by the mean) of tokens/s over its repeats. Points of skeleton runs have no tokens/s."""
     groups = {}
     for row in rows:
-        if row["state"] == "done" and row.get("tokens_per_s"):
+        if row["state"] == "done" and (row.get("tokens_per_s") or row.get("skeleton") and row.get("measured_steps")):
             groups.setdefault(tuple((key, row[key]) for key in study.swept()), []).append(row)
     points = []
     for parameters, group in groups.items():
-        rates = [row["tokens_per_s"] for row in group]
-        mean = statistics.fmean(rates)
+        rates = [] if group[0].get("skeleton") else [row["tokens_per_s"] for row in group]
+        mean = statistics.fmean(rates) if rates else None
         points.append({**dict(parameters), "ranks": group[0]["ranks"], "runs": len(group), "tokens_per_s": mean,
-                       "std": statistics.stdev(rates) if len(rates) > 1 else None, "min": min(rates), "max": max(rates),
+                       "std": statistics.stdev(rates) if len(rates) > 1 else None, "min": min(rates, default=None),
+                       "max": max(rates, default=None),
                        "spread": (max(rates) - min(rates)) / mean if len(rates) > 1 else None,
+                       **({"skeleton": group[0]["skeleton"]} if group[0].get("skeleton") else {}),
                        **{key: mean_of(group, key) for key in ("step_p50_s", "exposed_communication", "final_loss")},
                        **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_")},
                        "busy_runs": sum(bool(row.get("busy")) for row in group),
@@ -121,7 +124,7 @@ def add_scaling(study, points, rows):
     by theirs), and the efficiency, speedup / ideal. Tokens/s grow ideally in strong and in weak scaling alike. Returns
     warnings: series whose fewest ranks have no finished run in `rows`, or whose batch is not what the kind of scaling
     says."""
-    warnings = []
+    warnings, points = [], [point for point in points if not point.get("skeleton")]
     for series in dict.fromkeys(series_of(study, point) for point in points):
         group = sorted((p for p in points if series_of(study, p) == series), key=lambda p: p["ranks"])
         first = group[0]
@@ -200,6 +203,7 @@ def collect(study, folders):
         say(f"warning: {warning}")
     if points:
         columns = [key for key in study.swept() if key != RANKS]
-        print_table(points, [RANKS, *columns, *POINT_COLUMNS, *(SCALING_COLUMNS if study.scaling else [])])
+        kind = ["skeleton"] if any(point.get("skeleton") for point in points) else []
+        print_table(points, [RANKS, *columns, *kind, *POINT_COLUMNS, *(SCALING_COLUMNS if study.scaling else [])])
     say(f"{study.folder}: {names}")
     return sum(row["state"] == "done" for row in rows)

@@ -167,7 +167,7 @@ def memory(runs):
 def scaling(study):
     swept = [key for key in study["swept"] if key != "ranks"]
     varying = [k for k in swept if len({str(p.get(k)) for p in study["points"]}) > 1]
-    series, points = {}, sorted(study["points"], key=lambda p: p["ranks"])
+    series, points = {}, sorted((p for p in study["points"] if not p.get("skeleton")), key=lambda p: p["ranks"])
     for point in points:
         series.setdefault(", ".join(f"{k.split('.')[-1]} {point.get(k)}" for k in varying), []).append(point)
     title = f"{study['scaling'].capitalize()} scaling"
@@ -230,7 +230,7 @@ def figures_of_run(run):
 
 def figures_of_study(measured):
     means, out = measured.means(), []
-    if measured.study.get("scaling"):
+    if measured.study.get("scaling") and any(not point.get("skeleton") for point in measured.study["points"]):
         out.append(scaling(measured.study))
     if any(any(run.kinds().values()) for run in means.values()):
         out.append(phases_of_study(means))

@@ -190,7 +190,7 @@ class MeasuredStudy:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study has measured steps: set run.timing_skip below "
                                         "run.steps")
         for key in keys:
-            if any(not (point.get(key) or 0) > 0 for point in points):
+            if any(not (point.get(key) or 0) > 0 for point in points if key == "ranks" or not point.get("skeleton")):
                 raise StudyError(BAD_STUDY, f"{folder}/study.json: error: '{key}' of a point is not above 0: collect again with "
                                             "scripts/study STUDY.yaml --collect")
 

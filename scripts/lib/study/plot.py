@@ -95,6 +95,10 @@ def page_of_projection(projection, others, figures):
     return page(f"Projected on {p.machine}", subtitle, cards, figures, [*facts, *facts_of_projections([p, *others])])
 
 
+def skeleton_text(kind):
+    return f"skeleton of the {kind}: nothing was trained"
+
+
 def page_of_run(run, projections, figures):
     s = summary = run.summary
     model, f, measured = summary["deck"].get("model", {}), summary.get("figures") or {}, s["steps"].get("measured") or 0
@@ -117,9 +121,15 @@ def page_of_run(run, projections, figures):
 
 def page_of_study(measured, projections, figures):
     study, points = measured.study, measured.study["points"]
-    best, runs = max(points, key=lambda p: p["tokens_per_s"]), measured.runs
+    trained, runs = [p for p in points if not p.get("skeleton")], measured.runs
+    if trained:
+        best = max(trained, key=lambda p: p["tokens_per_s"])
+        at_best = (number(best["tokens_per_s"]), "tokens/s at best")
+    else:
+        best = min(points, key=lambda p: p["step_p50_s"])
+        at_best = (f"{number(1e3 * best['step_p50_s'])} ms", "median step at best")
     cards = [(str(len(points)), "points"), (str(len(measured.runs)), "runs"),
-             (number(best["tokens_per_s"]), "tokens/s at best"),
+             at_best,
              (f"{100 * best['efficiency']:.0f} %", f"efficiency on {counted(best['ranks'], 'rank')}") if best.get("efficiency") is not None else
              (str(best["ranks"]), "ranks of the best")]
     facts = [(name, value) for name, value in facts_of(runs[0].summary) if name not in ("Date", "Mesh", "Verification")]
@@ -128,7 +138,10 @@ def page_of_study(measured, projections, figures):
     swept = {f"{key} = " for key in study["swept"]}
     changed = [(name, "; ".join(text for text in value.split("; ") if not any(map(text.startswith, swept))))
                for name, value in changed_keys(runs[0].record)]
-    return page(f"Study {study['study']}", "swept: " + ", ".join(study["swept"]) + beside(projections), cards, figures,
+    kinds = list(dict.fromkeys(p["skeleton"] for p in points if p.get("skeleton")))
+    skeletons = "".join(f"; {skeleton_text(kind)}" + (f" ({counted(sum(p.get('skeleton') == kind for p in points), 'point')})" if trained else "")
+                        for kind in kinds)
+    return page(f"Study {study['study']}", "swept: " + ", ".join(study["swept"]) + beside(projections) + skeletons, cards, figures,
                 [("Folder", measured.folder), ("Date", " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "-"),
                  *facts, *changed, *facts_of_projections(projections)])
 

@@ -21,7 +21,7 @@ from study.errors import ENVIRONMENT, StudyError, counted
 from study.quote import json_text
 
 RUN_FILE, RESULTS, LOCK = "run.json", "results", "lock"
-NEEDED = ("version", "deck", "ranks", "end", "steps", "phases", "figures", "loss")  # of a whole summary.json
+NEEDED = ("version", "deck", "ranks", "end", "steps", "phases", "figures")  # of a whole summary.json
 
 
 def write_json(path, value):
@@ -113,7 +113,8 @@ class RunFolder:
             if end and end.get("code") != 0:
                 return "failed", f"exit code {end.get('code')}"
             return "unfinished", f"no {name}"
-        if missing := [key for key in NEEDED if key not in summary and (key, "skeleton" in summary) != ("loss", True)]:
+        needed = NEEDED if "skeleton" in summary else (*NEEDED, "loss")  # a skeleton run computes no loss
+        if missing := [key for key in needed if key not in summary]:
             return "refused", f"{name} is not whole: no '{missing[0]}'"
         if not summary["end"].get("finished"):
             return "unfinished", f"stopped before step {summary['end'].get('next_step')}"

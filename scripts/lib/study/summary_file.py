@@ -55,8 +55,8 @@ MESH = {**{key: COUNT for key in ("replicate", "shard", "tensor")}, "memory_byte
         "step_s": Optional(PROJECTED["step_s"]), "exposed_communication": Optional(NUMBER)}
 SWEEP = {"ranks": COUNT, "meshes": [MESH], "projected": {key: Optional(TEXT) for key in ("machine", "version", "command", "what_if")}}
 OUTPUT = {key: Optional(TEXT) for key in ("timing", "timing_ranks", "metrics")}
-POINT = {"tokens_per_s": NUMBER, "ranks": COUNT, "runs": Optional(COUNT), "min": NUMBER, "max": NUMBER,
-         **{key: Optional(NUMBER) for key in ("spread", "speedup", "ideal", "efficiency")}}
+POINT = {"ranks": COUNT, "runs": Optional(COUNT), "skeleton": Optional(TEXT),
+         **{key: Optional(NUMBER) for key in ("tokens_per_s", "min", "max", "step_p50_s", "spread", "speedup", "ideal", "efficiency")}}
 STUDY = {"study": TEXT, "scaling": Optional(TEXT), "swept": [TEXT], "repeats": Optional(COUNT), "points": [POINT],
          "runs": [TEXT]}
 RECORD = {"deck": [{"key": TEXT, "value": TEXT, "origin": TEXT}]}

@@ -177,7 +177,8 @@ class Figures {
     };
     for_each_pair(rows(a_), rows(b_), [&](const std::string& name, const Memory* a, const Memory* b) {
       ComparedFigure& figure = add(kind, name, a, b, &Memory::bytes);
-      if (a != nullptr && b != nullptr && name == "planned_total")
+      // A skeleton of the communication on hosts takes memory for what travels alone.
+      if (a != nullptr && b != nullptr && name == "planned_total" && a_.skeleton == b_.skeleton)
         figure.verdict = judge_size(a->bytes, b->bytes, percent_);
     });
     return kind;
@@ -279,7 +280,12 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
       continue;
     }
     if (!run->has_summary) result.notes.push_back(fmt::format("{}: losses and step times only", run->name));
-    if (run->loss.empty()) result.notes.push_back(fmt::format("{}: no metrics.jsonl, so no losses", run->name));
+    if (!run->skeleton.empty())
+      result.notes.push_back(fmt::format(
+          "{}: a skeleton of the {}: it trained nothing, so losses and rates are not compared", run->name,
+          run->skeleton));
+    else if (run->loss.empty())
+      result.notes.push_back(fmt::format("{}: no metrics.jsonl, so no losses", run->name));
     if (!run->busy.empty())
       result.notes.push_back(fmt::format(
           "{}: the machine was busy, so no time is judged: {}; run it again on a quiet machine, or with fewer "
@@ -314,6 +320,8 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
   const auto is_known = [](const RecordedRun& run) { return run.known || run.projected; };
   result.times_judged = a.busy.empty() && b.busy.empty() && is_known(a) && is_known(b);
   if (a.projected) result.a_projected = a.projected->machine;
+  result.a_skeleton = a.skeleton;
+  result.b_skeleton = b.skeleton;
   if (b.projected) result.b_projected = b.projected->machine;
   if (both) result.differences = differences(a, b);
   const Figures figures(a, b, limits.percent, steps_alike);

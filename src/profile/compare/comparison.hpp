@@ -82,13 +82,14 @@ struct RecordedRun {
   std::string name;  ///< the path that was given
   bool has_summary = false;
   std::optional<Projected> projected{};  ///< nothing: the run was measured
+  std::string skeleton{};  ///< what a skeleton run kept of a step, run.skeleton; empty: it trained, or was projected
   Texts version{}, deck{}, run{}, environment{};
   std::string date{};  ///< empty if the file has none
   std::string hosts{};
   std::int64_t ranks = 0;            ///< 0: not known
   std::int64_t tokens_per_step = 0;  ///< 0: not known
   double p50_s = 0, mean_s = 0;      ///< of the measured steps; 0: none
-  double tokens_per_s = 0;
+  double tokens_per_s = 0;  ///< 0: not known
   std::string
       busy{};  ///< how ranks were without a core for longer than is good; empty: they were not, or nobody looked
   std::optional<StepMean> known{};  ///< mean_s and its error; nothing for fewer than 4 measured steps
@@ -165,6 +166,7 @@ struct LossDifference {
 struct Comparison {
   std::string a, b;                          ///< paths
   std::string a_projected{}, b_projected{};  ///< the machine on which a or b was projected; empty: it was measured
+  std::string a_skeleton{}, b_skeleton{};    ///< RecordedRun::skeleton
   std::vector<Difference> differences{};
   std::vector<ComparedKind> kinds{};
   std::optional<LossDifference> loss{};

@@ -130,6 +130,8 @@ Json json_of(const Comparison& c) {
   Json object{{"a", c.a}, {"b", c.b}};
   if (!c.a_projected.empty()) object["a_projected_on"] = c.a_projected;
   if (!c.b_projected.empty()) object["b_projected_on"] = c.b_projected;
+  if (!c.a_skeleton.empty()) object["a_skeleton"] = c.a_skeleton;
+  if (!c.b_skeleton.empty()) object["b_skeleton"] = c.b_skeleton;
   object["differences"] = Json::array();
   for (const Difference& d : c.differences)
     object["differences"].push_back({{"what", d.what}, {"name", d.name}, {"a", d.a}, {"b", d.b}});
@@ -150,10 +152,12 @@ std::string change_text(double change) {
 }
 
 std::string to_text(const Comparison& c, const CompareLimits& limits) {
-  const auto on = [](const std::string& machine) {
+  const auto on = [](const std::string& machine, const std::string& skeleton) {
+    if (!skeleton.empty()) return fmt::format(", a skeleton of the {}", skeleton);
     return machine.empty() ? std::string() : fmt::format(", projected on {}", machine);
   };
-  std::string text = fmt::format("A: {}{}\nB: {}{}\n\n", c.a, on(c.a_projected), c.b, on(c.b_projected));
+  std::string text = fmt::format("A: {}{}\nB: {}{}\n\n", c.a, on(c.a_projected, c.a_skeleton), c.b,
+                                 on(c.b_projected, c.b_skeleton));
   for (const Difference& d : c.differences)
     text += fmt::format("differs: {}{}{}  A: {}  B: {}\n", d.what, d.name.empty() ? "" : " ", d.name, d.a, d.b);
   if (!c.differences.empty()) text += '\n';

@@ -157,7 +157,9 @@ void read_summary(const Json& summary, RecordedRun& run) {
   }
   if (summary.contains("processor")) run.busy = busy_text(summary.at("processor"));
   run.p50_s = summary.at("steps").at("p50_s").get<double>();
-  run.tokens_per_s = summary.at("figures").at("tokens_per_s").get<double>();
+  if (summary.contains("skeleton")) run.skeleton = plain(summary.at("skeleton"));
+  const Json& figures = summary.at("figures");
+  if (run.skeleton.empty()) run.tokens_per_s = figures.at("tokens_per_s").get<double>();
   for (const Json& row : summary.at("phases")) {
     const std::string part = plain(row.at("part"));
     const std::string name = plain(row.at("phase")) + (part.empty() ? "" : " " + part);
@@ -221,7 +223,8 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
     const fs::path metrics = path.parent_path() / plain(output.at("metrics"));
     const fs::path timing = path.parent_path() / plain(output.at("timing"));
     std::vector<double> step_s;
-    if (fs::exists(metrics)) step_s = read_metrics(metrics, summary.at("steps").at("first").get<std::int64_t>(), run);
+    if (run.skeleton.empty() && fs::exists(metrics))
+      step_s = read_metrics(metrics, summary.at("steps").at("first").get<std::int64_t>(), run);
     set_errors(run, fs::exists(timing) ? read_timing(timing) : std::map<std::string, std::vector<double>>(), step_s);
   } catch (const Json::exception& e) {
     refuse(path, "is not a summary of a run ({}); run it again", e.what());
