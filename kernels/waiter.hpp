@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "tensor/exec.hpp"
@@ -27,6 +28,8 @@ class Waiter {
   void wait(const tensor::Exec& exec, double seconds);
   /// Bytes that it reads, over and over; 0 without a bandwidth.
   std::size_t memory() const;
+  /// Bytes that it has read so far on hosts; 0 on a device.
+  std::uint64_t bytes_read() const;
 
  private:
   struct Parts;

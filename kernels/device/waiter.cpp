@@ -64,4 +64,6 @@ void Waiter::wait(const tensor::Exec& exec, double seconds) {
 
 std::size_t Waiter::memory() const { return parts_->memory == nullptr ? 0 : kMemory; }
 
+std::uint64_t Waiter::bytes_read() const { return 0; }
+
 }  // namespace shard8::kernels

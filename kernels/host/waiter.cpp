@@ -40,13 +40,15 @@ struct Waiter::Parts {
   std::vector<std::uint64_t> memory{};
   std::size_t next = 0;  ///< element to read
   std::uint64_t sum = 0;
-  double late_s = 0;  ///< by which the waits so far ended late
+  std::uint64_t bytes = 0;  ///< read so far
+  double late_s = 0;        ///< by which the waits so far ended late
 
   void read_piece() {
     constexpr std::size_t kCount = kPiece / sizeof(std::uint64_t);
     const auto* const begin = memory.data() + next;
     sum += std::accumulate(begin, begin + kCount, std::uint64_t{0});
     next = (next + kCount) % memory.size();
+    bytes += kPiece;
   }
 };
 
@@ -87,5 +89,7 @@ void Waiter::wait(const tensor::Exec&, double seconds) {
 }
 
 std::size_t Waiter::memory() const { return parts_->memory.size() * sizeof(std::uint64_t); }
+
+std::uint64_t Waiter::bytes_read() const { return parts_->bytes; }
 
 }  // namespace shard8::kernels

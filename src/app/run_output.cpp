@@ -241,8 +241,8 @@ void RunOutput::keep_skeleton(Told& told) {
     kept.push_back(with_number(name, kSkeleton, number));
     move_file(path(name), path(kept.back()));
   }
-  told.lines.push_back(fmt::format("kept       the reports of a skeleton run in {}, as {}", config_.dir,
-                                   fmt::join(kept, ", ")));
+  told.lines.push_back(
+      fmt::format("kept       the reports of a skeleton run in {}, as {}", config_.dir, fmt::join(kept, ", ")));
   const fs::path trace = config_.trace.empty() ? fs::path() : trace_file(config_, 0);
   if (!trace.empty() && fs::exists(trace, ignored))
     told.lines.push_back(fmt::format("replaced   the skeleton run's trace {}", trace.string()));

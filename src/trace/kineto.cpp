@@ -45,8 +45,9 @@ class Writer {
     groups_ = groups_of(trace.mesh);
     lanes_.clear();
     streams_ = 0;
-    name("process_name", kHostThread, fmt::format("rank {} ({}){}", trace.rank, trace.host,
-                                                     trace.skeleton.empty() ? "" : ", skeleton of the " + trace.skeleton));
+    name("process_name", kHostThread,
+         fmt::format("rank {} ({}){}", trace.rank, trace.host,
+                     trace.skeleton.empty() ? "" : ", skeleton of the " + trace.skeleton));
     name("process_sort_index", kHostThread, trace.rank);
     name("thread_name", kHostThread, "host");
     name("thread_name", kComputeStream, trace.on_device() ? "compute stream" : "compute (this thread)");

@@ -312,8 +312,9 @@ std::string timeline(const RankTrace& trace, const TimelineChoice& choice) {
   const std::string unit = layer_of(trace, choice.layer);
   Picture picture;
   const std::string skeleton = trace.skeleton.empty() ? "" : ", skeleton of the " + trace.skeleton;
-  picture.title = fmt::format("{} of step {} on rank {} of {}, mesh {}, {}{}", unit, step.number, trace.rank, trace.ranks,
-                              text_of(trace.mesh, " × "), trace.on_device() ? trace.device : "host", skeleton);
+  picture.title =
+      fmt::format("{} of step {} on rank {} of {}, mesh {}, {}{}", unit, step.number, trace.rank, trace.ranks,
+                  text_of(trace.mesh, " × "), trace.on_device() ? trace.device : "host", skeleton);
   for (const char* phase : {"forward", "backward"}) picture.panels.push_back(panel_of(trace, unit, step.number, phase));
   return svg_of(picture);
 }

@@ -126,9 +126,7 @@ std::vector<Example> examples() {
   const auto weights = [](const std::string& name) {
     return std::vector<std::string>{"model.init_file=" + (cases() / name).string()};
   };
-  const auto skeleton = [](const std::vector<std::string>& more) {
-    return with({"run.skeleton=communication"}, more);
-  };
+  const auto skeleton = [](const std::vector<std::string>& more) { return with({"run.skeleton=communication"}, more); };
   return {
       {deck, ExitCode::deck, {"model.hidden=33"}},
       {ranks, ExitCode::environment, {"mesh.shard=2"}},
@@ -181,36 +179,26 @@ std::vector<Example> examples() {
        }},
       {deck, ExitCode::deck, skeleton({"run.skeleton_times=nothing.yaml"})},
       {output, ExitCode::environment, skeleton({}), [](Scene& s) { s.trained({}); }},
-      {output,
-       ExitCode::environment,
-       skeleton({}),
+      {output, ExitCode::environment, skeleton({}),
        [](Scene& s) {
          fs::create_directory(s.folder / "out");
          test::write_bytes(s.at("out/summary.json"), "{\"schema\": 1}");
        }},
-      {data,
-       ExitCode::deck,
-       skeleton({"run.skeleton_times=empty"}),
+      {data, ExitCode::deck, skeleton({"run.skeleton_times=empty"}),
        [](Scene& s) { fs::create_directory(s.folder / "empty"); }},
-      {data,
-       ExitCode::deck,
-       skeleton({"run.skeleton_times=first"}),
-       [](Scene& s) { s.trained({"run.skeleton=communication", "output.dir=first"}); }},
-      {data,
-       ExitCode::deck,
-       skeleton({"run.skeleton_times=projected.json"}),
+      {data, ExitCode::deck, skeleton({"run.skeleton_times=first"}),
+       [](Scene& s) {
+         s.trained({"run.skeleton=communication", "output.dir=first"});
+       }},
+      {data, ExitCode::deck, skeleton({"run.skeleton_times=projected.json"}),
        [](Scene& s) {
          s.trained({"output.dir=first"});
          std::string text = test::read_bytes(s.at("first/summary.json"));
          test::write_bytes(s.at("projected.json"), text.insert(1, "\"projected\": {},"));
        }},
-      {data,
-       ExitCode::deck,
-       skeleton({"run.skeleton_times=cut.json"}),
+      {data, ExitCode::deck, skeleton({"run.skeleton_times=cut.json"}),
        [](Scene& s) { test::write_bytes(s.at("cut.json"), "{\"phases\": [{}"); }},
-      {data,
-       ExitCode::deck,
-       skeleton({"run.skeleton_times=unmeasured"}),
+      {data, ExitCode::deck, skeleton({"run.skeleton_times=unmeasured"}),
        [](Scene& s) {
          s.trained({"output.dir=first"});
          fs::create_directory(s.folder / "unmeasured");

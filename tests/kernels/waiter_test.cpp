@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/execution.hpp"
+
 namespace shard8::tests {
 namespace {
 
@@ -40,7 +42,7 @@ double late_of_a_plain_loop(double seconds) {
 constexpr int kRounds = 8;  // chosen: other programs have to disturb all of them
 
 TEST(Waiter, a_thousand_short_waits_add_up) {
-  const tensor::Exec exec;
+  const tensor::Exec& exec = tests::exec();
   std::mt19937 random(7);
   std::uniform_real_distribution<double> drawn(20e-6, 300e-6);
   std::vector<double> waits(1000);
@@ -60,7 +62,7 @@ TEST(Waiter, a_thousand_short_waits_add_up) {
 }
 
 TEST(Waiter, no_time_takes_none) {
-  const tensor::Exec exec;
+  const tensor::Exec& exec = tests::exec();
   kernels::Waiter waiter(exec, 0);
   double least = 1;
   for (int round = 0; round < kRounds; ++round)
@@ -75,7 +77,7 @@ TEST(Waiter, no_time_takes_none) {
 }
 
 TEST(Waiter, reads_at_the_rate_that_is_asked) {
-  const tensor::Exec exec;
+  const tensor::Exec& exec = tests::exec();
   for (const double rate : {1e8, 1e9}) {
     kernels::Waiter waiter(exec, rate);
     EXPECT_GT(waiter.memory(), std::size_t{1} << 20);

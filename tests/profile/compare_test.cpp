@@ -125,6 +125,31 @@ TEST(Runs, a_difference_that_twelve_steps_do_not_know_is_not_named) {
   EXPECT_EQ(copy.compared().exceeded, Texts{});
 }
 
+TEST(Runs, a_skeleton_has_times_and_no_losses_and_rates) {
+  const Copy copy;
+  copy.slow("step", "", 1.5);
+  copy.change([](Json& summary) {
+    summary["skeleton"] = "communication";
+    summary.erase("loss");
+    summary["figures"] = {{"exposed_communication", 0.25}};
+  });
+  const auto c = copy.compared();
+  EXPECT_EQ(c.b_skeleton, "communication");
+  EXPECT_EQ(c.a_skeleton, "");
+  EXPECT_FALSE(c.loss);
+  EXPECT_EQ(c.exceeded, Texts{"step mean: +50.0 %"});
+  for (const ComparedKind& kind : c.kinds) EXPECT_NE(kind.name, "rate");
+  const std::string text = to_text(c, {});
+  EXPECT_NE(text.find(", a skeleton of the communication\n"), std::string::npos);
+  EXPECT_NE(text.find("it trained nothing, so losses and rates are not compared"), std::string::npos);
+  const auto both = compare_runs(read_run(copy.path()), read_run(copy.path()), {});
+  EXPECT_EQ(both.exceeded, Texts{});
+  const Comparison all[] = {both};
+  const Json json = Json::parse(to_json(all, {}));
+  EXPECT_EQ(json["comparisons"][0]["a_skeleton"], "communication");
+  EXPECT_TRUE(json["comparisons"][0]["loss"].is_null());
+}
+
 TEST(Compared, decks_versions_hosts_and_environment) {
   const Copy copy;
   copy.change([](Json& summary) {

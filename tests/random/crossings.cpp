@@ -132,8 +132,8 @@ void draw_skeleton(RandomDeck& deck, Draw& draw) {
 void draw_crossings(RandomDeck& deck, std::uint64_t seed, std::int64_t number, std::int64_t attempt) {
   const auto draw_of = [&](std::string_view key) { return Draw(seed, number, attempt, key); };
   Draw limits = draw_of("limits"), second_limits = draw_of("second limits"), head = draw_of("head tokens"),
-       files = draw_of("weight files"), skeleton = draw_of("skeleton"),
-       restart = draw_of("restart"), change = draw_of("change");
+       files = draw_of("weight files"), skeleton = draw_of("skeleton"), restart = draw_of("restart"),
+       change = draw_of("change");
   deck.setting.limits = draw_limits(limits);
   deck.second_setting.limits = draw_limits(second_limits);
   deck.head_tokens = head.chance(0.5) ? 0 : head.between(1, 24);

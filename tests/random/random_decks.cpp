@@ -49,12 +49,11 @@ struct Options {
 
 std::optional<Options> read_options(int argc, char** argv) {
   Options o;
-  const bool good =
-      parse_options(argc, argv,
-                    {number("--seed", o.seed), number("--decks", o.decks, 1), number("--only", o.only, 0),
-                     number("--round", o.round, 1), number("--limit", o.limit, 1), path("--folder", o.folder),
-                     path("--state", o.state), flag("--spread", o.spread),
-                     flag("--skeletons", o.skeletons), flag("--no-shrink", o.as_drawn)});
+  const bool good = parse_options(argc, argv,
+                                  {number("--seed", o.seed), number("--decks", o.decks, 1), number("--only", o.only, 0),
+                                   number("--round", o.round, 1), number("--limit", o.limit, 1),
+                                   path("--folder", o.folder), path("--state", o.state), flag("--spread", o.spread),
+                                   flag("--skeletons", o.skeletons), flag("--no-shrink", o.as_drawn)});
   return good ? std::optional(o) : std::nullopt;
 }
 

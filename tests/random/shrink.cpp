@@ -112,8 +112,7 @@ void add_crossings(std::vector<Action>& changes, const RandomDeck& deck) {
   changes.push_back([](RandomDeck& d) { d.second_setting.weights = WeightFile::none; });
   changes.push_back([](RandomDeck& d) { d.head_tokens = 0; });
   changes.push_back([](RandomDeck& d) { d.skeleton = SkeletonJob::none; });
-  if (deck.skeleton == SkeletonJob::cuda)
-    changes.push_back([](RandomDeck& d) { d.skeleton = SkeletonJob::host; });
+  if (deck.skeleton == SkeletonJob::cuda) changes.push_back([](RandomDeck& d) { d.skeleton = SkeletonJob::host; });
   for (Setting RandomDeck::*setting : {&RandomDeck::setting, &RandomDeck::second_setting})
     for (const auto& reset : {+[](Limits& l) { l.direct_ranks = 0; }, +[](Limits& l) { l.message_bytes = 0; },
                               +[](Limits& l) { l.threads = 0; }})

@@ -151,8 +151,9 @@ struct Verdict {
 };
 
 /// The trainings of a deck: on its mesh, on its mesh with the second schedule, on one rank. If run.stop_after is not 0,
-/// more: on its mesh until run.stop_after stops it, and one for each restart. The deck's skeleton is the last. If the first restart changes keys, the
-/// first three change them at the same step, in memory. `folder`: of the checkpoints, which no other deck has.
+/// more: on its mesh until run.stop_after stops it, and one for each restart. The deck's skeleton is the last. If the
+/// first restart changes keys, the first three change them at the same step, in memory. `folder`: of the checkpoints,
+/// which no other deck has.
 std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const std::string& folder);
 /// The skeleton of a deck that has one.
 Job skeleton_job(const RandomDeck& deck, const std::string& name);

@@ -49,6 +49,10 @@ summary = {{"version": {{"shard8": "0.1.0", "git_hash": "{version}"}}, "deck": g
            "phases": [{{"phase": "forward", "part": "", "mean_s": 0.5}}, {{"phase": "forward", "part": "gemm", "mean_s": 0.25}}],
            "figures": {{"tokens_per_s": rate, "tokens_per_s_per_rank": rate / ranks}}, "loss": {{"final": 1.5}},
            "memory_per_rank": [{{"kind": "planned_total", "bytes": 1000}}], "verification": {{"status": "passed"}}}}
+if "run.skeleton" in deck:
+    summary["skeleton"] = deck["run.skeleton"]
+    summary["figures"] = {{"exposed_communication": 0.5}}
+    del summary["loss"]
 if deck.get("model.heads") == "12":
     summary["processor"] = {{"busy": ranks > 1, "worst_rank": 0, "cpu": [0.5, 0.75], "without_core": [0.375, 0.0],
                             "involuntary_switches_per_s": [80.0, 1.0], "other_programs": [0.0, 0.125]}}

@@ -63,6 +63,21 @@ class Collect(unittest.TestCase):
         error = fake.run("--collect")[2]
         self.assertIn("scaling: of {'x.z': '1'} no run on 2 ranks is done: speed-up and efficiency are over 4 ranks", error)
 
+    def test_points_of_skeletons_have_steps_and_no_rates(self):
+        fake = Fake("skeleton")
+        fake.study("deck: deck.yaml\nfolder: out\nscaling: strong\nsweep:\n  - {ranks: [1, 2], model.heads: 6}\n"
+                   "  - {ranks: [1, 2], model.heads: 8, run.skeleton: communication}\n")
+        code, out, error = fake.run()
+        self.assertEqual(code, 0, error)
+        points = rows(fake.path("out/points.csv"))
+        self.assertEqual(len(points), 4)
+        for point in points:
+            skeleton = point["model.heads"] == "8"
+            self.assertEqual(point["skeleton"], "communication" if skeleton else "")
+            self.assertEqual([point[key] == "" for key in ("tokens_per_s", "min", "max", "efficiency")], [skeleton] * 4)
+            self.assertGreater(float(point["step_p50_s"]), 0)
+        self.assertIn("communication", out)
+
     def test_a_busy_machine_is_told(self):
         fake = Fake("busy")
         fake.study("deck: deck.yaml\nfolder: out\nset: {model.heads: 12}\nsweep: {ranks: [1, 2]}\n")

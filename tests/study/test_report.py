@@ -48,6 +48,22 @@ class Report(unittest.TestCase):
             for svg in self.svgs(path):
                 self.assertIn(svg.get("width"), ("760", "360"))
 
+    def test_a_skeleton_says_so_and_has_no_rate(self):
+        samples.run("bones")
+        with open("bones/summary.json", encoding="utf-8") as file:
+            summary = json.load(file)
+        del summary["loss"]
+        summary.update(skeleton="communication", figures={"exposed_communication": 0.3})
+        with open("bones/summary.json", "w", encoding="utf-8") as file:
+            json.dump(summary, file)
+        os.remove("bones/metrics.jsonl")
+        drawn = plot("bones")
+        self.assertEqual(drawn.returncode, 0, drawn.stderr)
+        text = read("bones/report.html")
+        self.assertIn("skeleton of the communication: nothing was trained", text)
+        self.assertIn("<b>-</b><span>tokens/s</span>", text.replace("\n", ""))
+        self.assertNotIn('<section id="loss">', text)
+
     def test_it_needs_nothing_else(self):
         for path in ("a_run/report.html", "study.html"):
             text = read(path).replace("http://www.w3.org/2000/svg", "")

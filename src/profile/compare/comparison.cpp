@@ -281,9 +281,9 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
     }
     if (!run->has_summary) result.notes.push_back(fmt::format("{}: losses and step times only", run->name));
     if (!run->skeleton.empty())
-      result.notes.push_back(fmt::format(
-          "{}: a skeleton of the {}: it trained nothing, so losses and rates are not compared", run->name,
-          run->skeleton));
+      result.notes.push_back(
+          fmt::format("{}: a skeleton of the {}: it trained nothing, so losses and rates are not compared", run->name,
+                      run->skeleton));
     else if (run->loss.empty())
       result.notes.push_back(fmt::format("{}: no metrics.jsonl, so no losses", run->name));
     if (!run->busy.empty())

@@ -89,7 +89,7 @@ struct RecordedRun {
   std::int64_t ranks = 0;            ///< 0: not known
   std::int64_t tokens_per_step = 0;  ///< 0: not known
   double p50_s = 0, mean_s = 0;      ///< of the measured steps; 0: none
-  double tokens_per_s = 0;  ///< 0: not known
+  double tokens_per_s = 0;           ///< 0: not known
   std::string
       busy{};  ///< how ranks were without a core for longer than is good; empty: they were not, or nobody looked
   std::optional<StepMean> known{};  ///< mean_s and its error; nothing for fewer than 4 measured steps

@@ -156,8 +156,8 @@ std::string to_text(const Comparison& c, const CompareLimits& limits) {
     if (!skeleton.empty()) return fmt::format(", a skeleton of the {}", skeleton);
     return machine.empty() ? std::string() : fmt::format(", projected on {}", machine);
   };
-  std::string text = fmt::format("A: {}{}\nB: {}{}\n\n", c.a, on(c.a_projected, c.a_skeleton), c.b,
-                                 on(c.b_projected, c.b_skeleton));
+  std::string text =
+      fmt::format("A: {}{}\nB: {}{}\n\n", c.a, on(c.a_projected, c.a_skeleton), c.b, on(c.b_projected, c.b_skeleton));
   for (const Difference& d : c.differences)
     text += fmt::format("differs: {}{}{}  A: {}  B: {}\n", d.what, d.name.empty() ? "" : " ", d.name, d.a, d.b);
   if (!c.differences.empty()) text += '\n';
