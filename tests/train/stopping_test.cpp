@@ -17,6 +17,20 @@ using train::StopReason;
 using Kind = StopReason::Kind;
 
 /// Decisions of a rank whose clock and signal a test sets.
+/// The keys of run that end it.
+struct Limits {
+  std::int64_t steps = 0, stop_after = 0;
+  double time_limit_min = 0, margin_s = 0;
+};
+deck::RunConfig limits(const Limits& of) {
+  deck::RunConfig run;
+  run.steps = of.steps;
+  run.stop_after = of.stop_after;
+  run.time_limit_min = of.time_limit_min;
+  run.margin_s = of.margin_s;
+  return run;
+}
+
 class Simulated {
  public:
   explicit Simulated(const deck::RunConfig& run, std::optional<double> job_end = {})
@@ -44,19 +58,19 @@ class Simulated {
 };
 
 TEST(Stopping, NeverWithoutAReason) {
-  Simulated run({.steps = 100});
+  Simulated run(limits({.steps = 100}));
   EXPECT_FALSE(run.train(100, 1e6));
   EXPECT_EQ(run.trained, 100);
 }
 
 TEST(Stopping, AfterStepsOfThisRun) {
-  Simulated run({.steps = 100, .stop_after = 7});
+  Simulated run(limits({.steps = 100, .stop_after = 7}));
   EXPECT_EQ(run.train(100, 1).kind, Kind::stop_after);
   EXPECT_EQ(run.trained, 7);
 }
 
 TEST(Stopping, AfterTheStepInWhichASignalCame) {
-  Simulated run({.steps = 100, .stop_after = 4});
+  Simulated run(limits({.steps = 100, .stop_after = 4}));
   EXPECT_FALSE(run.train(3, 1));
   run.signal = SIGUSR1;
   EXPECT_EQ(run.train(100, 1), (StopReason{Kind::signal, SIGUSR1}));  // not stop_after, which comes at the same step
@@ -64,20 +78,20 @@ TEST(Stopping, AfterTheStepInWhichASignalCame) {
 }
 
 TEST(Stopping, BeforeTheTimeIsOver) {
-  Simulated run({.steps = 100, .time_limit_min = 1, .margin_s = 5});
+  Simulated run(limits({.steps = 100, .time_limit_min = 1, .margin_s = 5}));
   EXPECT_EQ(run.train(100, 9).kind, Kind::time_limit);
   EXPECT_EQ(run.trained, 5);  // 10 + 5 · 9 s
 }
 
 TEST(Stopping, BeforeTheEndOfTheJob) {
-  Simulated run({.steps = 100, .margin_s = 30}, 1e9 + 100);
+  Simulated run(limits({.steps = 100, .margin_s = 30}), 1e9 + 100);
   EXPECT_EQ(run.train(100, 10).kind, Kind::job_end);
   EXPECT_EQ(run.trained, 7);
 }
 
 // A margin that is not given: 1.5 times the longest step and the longest write.
 TEST(Stopping, MarginFollowsTheLongestStep) {
-  Simulated run({.steps = 100, .time_limit_min = 2});
+  Simulated run(limits({.steps = 100, .time_limit_min = 2}));
   EXPECT_FALSE(run.train(1, 20));  // until 30 s; the margin is 30 s
   EXPECT_EQ(run.train(100, 1).kind, Kind::time_limit);
   EXPECT_EQ(run.now.steady, 90);
@@ -85,12 +99,12 @@ TEST(Stopping, MarginFollowsTheLongestStep) {
 
 // A step that is long while it lasts counts, too: the margin is 60 s after the first one.
 TEST(Stopping, MarginCountsTheStepThatEnds) {
-  Simulated run({.steps = 100, .time_limit_min = 1.5});
+  Simulated run(limits({.steps = 100, .time_limit_min = 1.5}));
   EXPECT_EQ(run.train(1, 40).kind, Kind::time_limit);
 }
 
 TEST(Stopping, MarginFollowsTheLongestWrite) {
-  Simulated run({.steps = 100, .time_limit_min = 2});
+  Simulated run(limits({.steps = 100, .time_limit_min = 2}));
   EXPECT_FALSE(run.train(1, 20));
   run.stopping().checkpoint_written(20);  // 1.5 · (20 + 20) s
   EXPECT_EQ(run.train(100, 1).kind, Kind::time_limit);
