@@ -333,3 +333,4 @@ TEST(CalibrateTimes, RoundsTimesAndRatesOfEverySizeToFiveDigits) {
 }
 
 }  // namespace
+}  // namespace shard8::bench
