@@ -344,5 +344,21 @@ TEST(CalibrateTimes, TakesTheRestFromTheBase) {
   EXPECT_EQ(m.sources.at(static_cast<std::size_t>(m.collectives[0].source)).name, "sheet");
 }
 
+TEST(CalibrateTimes, RoundsTimesAndRatesOfEverySizeToFiveDigits) {
+  machine::Machine m;
+  for (const double seconds : {1.23456e-6, 0.0123456, 0.1056349, 12.3456}) {
+    machine::CollectiveTime row;
+    row.seconds = seconds;
+    m.collectives.push_back(row);
+  }
+  m.rail_bandwidth = {1.234567e4, 0};
+  round_times(m);
+  EXPECT_EQ(m.collectives[0].seconds, 1.2346e-6);
+  EXPECT_EQ(m.collectives[1].seconds, 0.012346);
+  EXPECT_EQ(m.collectives[2].seconds, 0.10563);
+  EXPECT_EQ(m.collectives[3].seconds, 12.346);
+  EXPECT_EQ(m.rail_bandwidth.value, 12346);
+}
+
 }  // namespace
 }  // namespace shard8::bench
