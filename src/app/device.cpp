@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "app/process.hpp"
 #include "base/text.hpp"
 #include "comm/agree.hpp"
@@ -107,6 +109,11 @@ std::vector<std::string> describe_devices() {
   return lines;
 }
 
+std::optional<profile::DeviceNames> device_names() {
+  const auto device = tensor::cuda::describe_device(tensor::cuda::current_device());
+  return profile::DeviceNames{.uuid = device.uuid, .pci = device.pci};
+}
+
 std::uint64_t memory_taken() { return tensor::cuda::total_memory() - tensor::cuda::free_memory(); }
 std::uint64_t memory_peak() { return memory_taken(); }
 
@@ -119,6 +126,13 @@ int choose_device(const comm::Communicator& world, const deck::Config& config, c
 
 void attach_device(comm::Communicator&, const tensor::Exec&, const comm::Environment&, const comm::HangLimits&, bool) {}
 std::vector<std::string> describe_devices() { return {"host"}; }
+
+std::optional<profile::DeviceNames> device_names() {
+  const char* const uuid = std::getenv("SHARD8_NVML_DEVICE");
+  if (uuid == nullptr || *uuid == '\0') return std::nullopt;
+  return profile::DeviceNames{.uuid = uuid};
+}
+
 std::uint64_t memory_taken() { return process_memory().resident; }
 std::uint64_t memory_peak() { return process_memory().peak; }
 

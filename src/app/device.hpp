@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "comm/environment.hpp"
 #include "comm/node.hpp"
 #include "deck/config.hpp"
+#include "profile/nvml.hpp"
 #include "tensor/exec.hpp"
 #include "train/device.hpp"
 
@@ -51,6 +53,10 @@ std::vector<std::string> describe_devices();
 
 using train::device_name;
 using train::gpu_versions;
+
+/// The names of this rank's device, once it is chosen; nothing on hosts, but for the environment variable
+/// SHARD8_NVML_DEVICE, which tests set.
+std::optional<profile::DeviceNames> device_names();
 
 /// Bytes of memory that are taken now: on a device by all processes, on hosts resident in this process.
 std::uint64_t memory_taken();

@@ -10,6 +10,7 @@
 #include "app/job.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
+#include "app/run_energy.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
@@ -80,6 +81,7 @@ class Run {
 
   int operator()() {
     // What can refuse the run comes first, in the order of app/refusals.hpp, and changes no file of a training.
+    energy_.emplace(world(), node_);
     at(Stage::output, &Run::check_output);                                    // 1. output.dir can be written
     at(Stage::output_lock, &Run::lock_output, Files::unlimited);              // 2. no other run writes to it
     at(Stage::gold, &Run::read_gold);                                         // 3. losses to compare with
@@ -304,12 +306,16 @@ class Run {
     assembly_->timer().clear_issues();
     processor_ = {
         .threads = setup().threads, .on_cpus = world().device() == nullptr, .begin = profile::processor_use()};
+    energy_->begin();
   }
 
   void after_step(const train::StepResult& r) {
     last_ = r;
     steps_s_ += r.seconds;
-    if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
+    if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) {
+      processor_->end = profile::processor_use();
+      energy_->end();
+    }
     if (tracer_) tracer_->after_step(r.step);
     if (!progress_) return;
     const double tokens_per_s = static_cast<double>(r.tokens) / r.seconds;
@@ -373,6 +379,7 @@ class Run {
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
     input.processor = processor_;
+    input.energy = energy_->counts();
     if (config().mesh.exchanges()) input.methods = assembly_->setup().dims.overlap.methods;
     if (world().device() != nullptr) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
@@ -460,6 +467,7 @@ class Run {
   train::RunDescription run_;
   train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
+  std::optional<RunEnergy> energy_;
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   std::string folder_name_;  ///< train::checkpoint_folder()

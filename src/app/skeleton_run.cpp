@@ -14,6 +14,7 @@
 #include "app/device.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
+#include "app/run_energy.hpp"
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
@@ -63,6 +64,7 @@ class SkeletonRun {
   }
 
   int operator()() {
+    energy_.emplace(world_, node_);
     at(Stage::output, [&] {
       comm::agree_on_root(world_, 0, [&] {
         require_output(config());
@@ -154,11 +156,15 @@ class SkeletonRun {
       processor_ = {.threads = assembly_.setup().threads,
                     .on_cpus = world_.device() == nullptr,
                     .begin = profile::processor_use()};
+      energy_->begin();
     };
     hooks.after = [&](const train::StepResult& r) {
       last_ = r;
       steps_s_ += r.seconds;
-      if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) processor_->end = profile::processor_use();
+      if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) {
+        processor_->end = profile::processor_use();
+        energy_->end();
+      }
       if (tracer_) tracer_->after_step(r.step);
       const bool tells = r.step == 0 || (r.step + 1) % config().run.log_every == 0 || r.step + 1 == steps_.end;
       if (tells) logger_.info("skeleton step {}/{}  {:.3f} ms", r.step + 1, steps_.end, 1e3 * r.seconds);
@@ -182,6 +188,8 @@ class SkeletonRun {
     input.flops_per_step = train::model_flops_per_token(config().model) * input.tokens_per_step;
     input.host = node_.host;
     input.processor = processor_;
+    input.energy = energy_->counts();
+    input.trains = false;
     if (config().mesh.exchanges()) input.methods = assembly_.setup().dims.overlap.methods;
     if (world_.device() != nullptr) input.issues = &assembly_.timer().issues();
     input.verification = {profile::Verification::Status::not_checked, "skeleton"};
@@ -227,6 +235,7 @@ class SkeletonRun {
   std::string said_;
   double wait_s_ = 0;  ///< of a step
   std::optional<profile::MeasuredUse> processor_;
+  std::optional<RunEnergy> energy_;
   std::optional<RunTracer> tracer_;  ///< after assembly_, which it refers to
 };
 

@@ -220,6 +220,10 @@ Report make_report(const StepRecord& steps, const CollectiveLog& log, const Repo
   report.emulated = input.emulated;
   report.issues = issue_rows(input.issues, measured, gather);
   if (input.processor) report.processor = processor_over_ranks(*input.processor, gather);
+  if (input.energy) {
+    const double tokens = input.trains ? input.tokens_per_step * measured : 0;
+    report.energy = energy_over_ranks(*input.energy, report.measured_steps(), tokens, gather);
+  }
   if (input.checkpoints) {
     const auto stall = static_cast<std::size_t>(Phase::checkpoint_stall);
     report.checkpoints =

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "profile/collective_log.hpp"
+#include "profile/energy.hpp"
 #include "profile/figures.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"
@@ -50,6 +51,7 @@ struct ReportInput {
   double flops_per_step = 0;    ///< model FLOPs of the whole job
   double peak_flops = 0;        ///< FLOP/s of one rank; 0: not known, and the report has no MFU
   std::string host{};           ///< of this rank
+  bool trains = true;           ///< false: a skeleton run, whose steps take in no tokens
   bool every_rank = false;      ///< keep the seconds of each row of steps on each rank; the same on every rank
   Verification verification{};
   std::vector<CastFigures> casts{};               ///< of this rank; the same tensors in the same order on every rank
@@ -57,6 +59,7 @@ struct ReportInput {
   const IssueTimes* issues = nullptr;             ///< of this rank; null: no device computes
   std::optional<CheckpointCounts> checkpoints{};  ///< of this rank; none: the run writes no checkpoints
   std::optional<MeasuredUse> processor{};         ///< of this rank; none: it was not read
+  std::optional<EnergyCounts> energy{};           ///< of this rank; none: nothing looked for counters
   std::optional<ExchangeMethods> methods{};       ///< none: the tensor group has one rank, and exchanges nothing
 };
 
@@ -110,6 +113,7 @@ struct Report {
   std::string emulated{};
   std::vector<IssueRow> issues{};
   std::optional<ProcessorFigures> processor{};     ///< of the measured steps
+  std::optional<EnergyFigures> energy{};           ///< of the measured steps
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
   /// What a skeleton run kept of a step, run.skeleton; empty: it trained. make_report() leaves it empty.

@@ -191,6 +191,7 @@ std::string to_text(const Report& report) {
     issues(out, report);
     checkpoints(out, report);
     if (report.processor) text += to_text(*report.processor, report.hosts);
+    if (report.energy) text += to_text(*report.energy);
     figures(out, report);
   } else {
     fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);

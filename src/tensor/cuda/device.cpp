@@ -5,11 +5,25 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::tensor::cuda {
+
+namespace {
+
+std::string uuid_of(const cudaDeviceProp& properties) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned>(static_cast<unsigned char>(properties.uuid.bytes[i])));
+  }
+  return text;
+}
+
+}  // namespace
 
 void separate_streams() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
 
@@ -27,8 +41,15 @@ int device_count() {
 Device describe_device(int index) {
   cudaDeviceProp properties{};
   SHARD8_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
-  return {index, properties.name, properties.major * 10 + properties.minor, properties.multiProcessorCount,
-          properties.totalGlobalMem};
+  std::array<char, 32> bus{};
+  SHARD8_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index));
+  return {index,
+          properties.name,
+          properties.major * 10 + properties.minor,
+          properties.multiProcessorCount,
+          properties.totalGlobalMem,
+          uuid_of(properties),
+          bus.data()};
 }
 
 int current_device() {

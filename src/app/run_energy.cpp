@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "app/run_energy.hpp"
+
+#include <utility>
+
+#include "app/device.hpp"
+#include "app/run_report.hpp"
+#include "profile/nvml.hpp"
+#include "profile/rapl.hpp"
+
+namespace shard8::app {
+
+RunEnergy::RunEnergy(const comm::Communicator& world, const comm::Node& node) {
+  profile::EnergySources sources;
+  if (const auto device = device_names()) sources.join(profile::nvml_counter(*device));
+  sources.join(profile::rapl_counters());
+  const std::string identity = comm::node_identity();
+  const profile::EnergyPlace place{
+      .rank = world.rank(), .node = identity.empty() ? node.host : identity, .host = node.host};
+  directory_ = profile::share_counters(sources, place, gather_over(world));
+  meter_.emplace(std::move(sources.counters));
+}
+
+profile::EnergyCounts RunEnergy::counts() {
+  return {.directory = directory_, .counted = meter_->counted(), .thread_cpu_s = meter_->thread_cpu_s()};
+}
+
+}  // namespace shard8::app

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "comm/communicator.hpp"
+#include "comm/node.hpp"
+#include "profile/energy.hpp"
+
+namespace shard8::app {
+
+/// Counts the energy of a run, each counter on one rank. What cannot be read is kept, to be said in the report.
+class RunEnergy {
+ public:
+  /// Looks for counters and begins to count. Collective over `world`.
+  RunEnergy(const comm::Communicator& world, const comm::Node& node);
+
+  void begin() { meter_->begin(); }  ///< the measured steps begin
+  void end() { meter_->end(); }      ///< and end
+  /// What this rank counted. The measured steps are over.
+  profile::EnergyCounts counts();
+
+ private:
+  profile::EnergyDirectory directory_;
+  std::optional<profile::EnergyMeter> meter_;
+};
+
+}  // namespace shard8::app

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "profile/energy_counter.hpp"
+
+namespace shard8::profile {
+
+/// How a device is named outside of this process, where CUDA_VISIBLE_DEVICES does not change its number.
+struct DeviceNames {
+  std::string uuid{};  ///< "GPU-01234567-89ab-...", as CUDA tells it
+  std::string pci{};   ///< "0000:1b:00.0"
+};
+
+/// NVIDIA's management library, loaded when the counter is made: the environment variable SHARD8_NVML, or
+/// libnvidia-ml.so.1.
+std::string nvml_library();
+
+/// The counter of the device's energy, with its clocks and its limit of power (NVML API reference:
+/// nvmlDeviceGetTotalEnergyConsumption, in mJ since the driver was loaded). A slice of a device (MIG) has none.
+EnergySources nvml_counter(const DeviceNames& device, const std::string& library = nvml_library());
+
+}  // namespace shard8::profile
