@@ -151,6 +151,11 @@ std::vector<CountedEnergy> EnergyMeter::counted() {
   std::vector<CountedEnergy> all;
   for (const State& state : states_) {
     all.push_back(state.counted);
+    CountedEnergy& counted = all.back();
+    if (counted.failed.empty() && counted.run_joules == 0 && counted.run_seconds >= kStandsStill_s)
+      counted.failed =
+          fmt::format("the counter {} stood still for {:.1f} s: nothing counts there, as in some virtual machines",
+                      counted.name, counted.run_seconds);
     if (steps_ != Steps::after) all.back().joules = all.back().seconds = 0;
   }
   return all;

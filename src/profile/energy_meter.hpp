@@ -48,6 +48,8 @@ class EnergyMeter {
   static constexpr double kShortest_s =
       0.5;  ///< watts of a shorter time are no sample: counters are renewed too rarely
 
+  static constexpr double kStandsStill_s = 2;  ///< a counter that shows the same for longer is not counting
+
   /// Reads all counters. Without an `interval` there is no thread, and only the functions below read.
   explicit EnergyMeter(std::vector<std::unique_ptr<EnergyCounter>> counters,
                        std::chrono::milliseconds interval = kInterval);

@@ -398,8 +398,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   summary["casts"] = casts_of(report);
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
   if (report.processor) summary["processor"] = processor_of(*report.processor);
-  if (report.energy)
-    for (auto& [name, member] : Json::parse(to_json(*report.energy)).items()) summary[name] = std::move(member);
+  if (report.energy) summary.update(Json::parse(to_json(*report.energy)));
   if (report.checkpoints) summary["checkpoints"] = checkpoints_of(*report.checkpoints);
   Json memory = Json::array();
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});

@@ -16,7 +16,9 @@
 
 #include "profile/nvml.hpp"
 #include "profile/rapl.hpp"
+#include "profile/report_files.hpp"
 #include "tests/profile/job_of_threads.hpp"
+#include "tests/profile/synthetic.hpp"
 
 namespace shard8::profile::tests {
 namespace {
@@ -124,6 +126,14 @@ TEST(EnergyMeter, steps_that_do_not_end_have_no_joules) {
   one.fake->pass(10, 100);
   EXPECT_EQ(one.meter->counted().at(0).seconds, 0);
   EXPECT_DOUBLE_EQ(one.meter->counted().at(0).run_joules, 1000);
+}
+
+TEST(EnergyMeter, a_counter_that_stands_still_is_not_zero_joules) {
+  OneCounter one;
+  one.meter->begin();
+  one.fake->pass(10, 0);
+  one.meter->end();
+  EXPECT_NE(one.meter->counted().at(0).failed.find("GPU-0 stood still for 10.0 s"), std::string::npos);
 }
 
 TEST(EnergyMeter, watts_of_a_short_time_are_no_sample) {
@@ -394,6 +404,18 @@ TEST(Energy, a_counter_that_disappears_takes_its_kind_out_of_the_sums) {
   EXPECT_NE(json["energy_missing"].get<std::string>().find("packages: during the run: it is lost: look at it (host-b)"),
             std::string::npos)
       << json;
+}
+
+TEST(Energy, in_a_report_and_in_its_summary) {
+  Report report = synthetic_report();
+  const auto without = Json::parse(to_json(report, {}));
+  EXPECT_FALSE(without.contains("energy") || without.contains("energy_missing"));
+  report.energy = run({{"a", {{kGpu, "GPU-0"}}, {{kPackage, "no right: be root"}}}}).figures;
+  const auto with = Json::parse(to_json(report, {}));
+  EXPECT_DOUBLE_EQ(with["energy"]["joules_per_token"].get<double>(), 0.07);
+  EXPECT_EQ(with["energy_missing"], "packages: no right: be root (host-a)");
+  EXPECT_NE(to_text(report).find("\nenergy: 7000.0 J in 10.000 s"), std::string::npos);
+  EXPECT_NE(to_text(report).find("\nenergy not read: packages: no right: be root (host-a)"), std::string::npos);
 }
 
 TEST(Energy, without_counters_there_are_no_figures_and_a_reason) {
