@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <array>
 #include <chrono>
 #include <optional>
 
@@ -22,7 +21,6 @@
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
-#include "data/dataset.hpp"
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "deck/overlap.hpp"
@@ -41,17 +39,6 @@
 namespace shard8::app {
 
 namespace {
-
-/// The unigram entropy of the data, in nats, which rank 0 finds. It reads the whole data, so with a file of tokens it
-/// is found only if the deck sets verify.unigram_ratio_max.
-std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
-                                      const deck::Config& config) {
-  if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;
-  std::array<double, 1> entropy{0};
-  comm::agree_on_root(world, 0, [&] { entropy[0] = data::unigram_entropy(dataset); });
-  world.all_reduce(entropy, comm::Communicator::Reduce::sum);
-  return entropy[0];
-}
 
 /// One rank's run, from the deck to the report.
 class Run {
@@ -141,7 +128,7 @@ class Run {
     comm::agree_on_root(world(), 0, [&] {
       run_.inputs.data = train::input_of(assembly_->loader().dataset(), config().data.path, say());
     });
-    entropy_ = unigram_entropy(world(), assembly_->loader().dataset(), config());
+    entropy_ = train::unigram_entropy(world(), assembly_->loader().dataset(), config());
   }
 
   void open_weights() {

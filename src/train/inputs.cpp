@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/inputs.hpp"
 
+#include <array>
+
+#include "comm/agree.hpp"
 #include "io/digest.hpp"
 #include "train/initial_weights.hpp"
 
@@ -25,6 +28,15 @@ std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, 
 
 checkpoint::ManifestInput input_of(const io::TensorFile& file) {
   return reading_weights(base::ExitCode::deck, [&] { return input_of(file.spec(), io::fingerprint_of(file)); });
+}
+
+std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
+                                      const deck::Config& config) {
+  if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;
+  std::array<double, 1> entropy{0};
+  comm::agree_on_root(world, 0, [&] { entropy[0] = data::unigram_entropy(dataset); });
+  world.all_reduce(entropy, comm::Communicator::Reduce::sum);
+  return entropy[0];
 }
 
 }  // namespace shard8::train

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "checkpoint/manifest.hpp"
+#include "comm/communicator.hpp"
 #include "data/dataset.hpp"
+#include "deck/config.hpp"
 #include "io/tensor_file.hpp"
 
 namespace shard8::train {
@@ -19,5 +21,10 @@ std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, 
 
 /// Initial weights by content. Reads a bounded sample. One rank calls it. Errors are those of reading_weights().
 checkpoint::ManifestInput input_of(const io::TensorFile& file);
+
+/// The unigram entropy of the data, in nats, which rank 0 finds. It reads the whole data, so with a file of tokens it is
+/// found only if the deck sets verify.unigram_ratio_max. Collective; errors of data::unigram_entropy() are agreed.
+std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
+                                      const deck::Config& config);
 
 }  // namespace shard8::train
