@@ -60,7 +60,7 @@ class Report(unittest.TestCase):
         drawn = plot("bones")
         self.assertEqual(drawn.returncode, 0, drawn.stderr)
         text = read("bones/report.html")
-        self.assertIn("skeleton of the communication: nothing was trained", text)
+        self.assertIn("skeleton (communication), nothing was trained", text)
         self.assertIn("<b>-</b><span>tokens/s</span>", text.replace("\n", ""))
         self.assertNotIn('<section id="loss">', text)
 
