@@ -67,8 +67,8 @@ class Run {
   }
 
   int operator()() {
-    // What can refuse the run comes first, in the order of app/refusals.hpp, and changes no file of a training.
     energy_.emplace(world(), node_);
+    // What can refuse the run comes first, in the order of app/refusals.hpp, and changes no file of a training.
     at(Stage::output, &Run::check_output);                                    // 1. output.dir can be written
     at(Stage::output_lock, &Run::lock_output, Files::unlimited);              // 2. no other run writes to it
     at(Stage::gold, &Run::read_gold);                                         // 3. losses to compare with
@@ -289,10 +289,7 @@ class Run {
     stopping_.begin_step();
     if (step == steps_.first) first_step_began_ = base::unix_now();
     if (step != steps_.first_timed()) return;
-    log_.set_measuring(true);
-    assembly_->timer().clear_issues();
-    processor_ = {
-        .threads = setup().threads, .on_cpus = world().device() == nullptr, .begin = profile::processor_use()};
+    processor_ = begin_measuring(*assembly_, log_);
     energy_->begin();
   }
 

@@ -51,30 +51,42 @@ std::string restart_text(const train::RestartPoint& point, std::int64_t steps) {
 
 }  // namespace
 
-void print_header(const base::Logger& logger, const RunHeader& header) {
+void print_job(const base::Logger& logger, const comm::Communicator& world, const comm::Node& node,
+               const train::Assembly& assembly) {
   const base::Version v = base::version();
-  const train::Assembly& assembly = header.assembly;
   const train::Setup& setup = assembly.setup();
-  const comm::Node& node = header.node;
   logger.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
   logger.info("{}", chomped(deck::describe(setup.config)));
-  const bool elsewhere = node.ranks < header.world.size();  // ranks of other nodes
-  logger.info("ranks      {}{} on {}, {} each, waiting by {}", header.world.size(),
+  const bool elsewhere = node.ranks < world.size();  // ranks of other nodes
+  logger.info("ranks      {}{} on {}, {} each, waiting by {}", world.size(),
               elsewhere ? fmt::format(", {} of them", node.ranks) : "", node.host,
-              base::count(setup.threads, "thread", "threads"), comm::name_of(header.world.waiting()));
+              base::count(setup.threads, "thread", "threads"), comm::name_of(world.waiting()));
   const int threads = node.ranks * setup.threads;
-  if (header.world.device() == nullptr && threads > node.cores && logger.speaks())
+  if (world.device() == nullptr && threads > node.cores && logger.speaks())
     logger.warn(
         "{} of {} share {} of {}: a rank that waits for a core looks like exposed communication; for figures start at "
         "most {} here, or change the mesh",
         base::count(threads, "thread", "threads"), base::count(node.ranks, "rank", "ranks"),
         base::count(node.cores, "core", "cores"), node.host,
         base::count(std::max(1, node.cores / setup.threads), "rank", "ranks"));
-  if (const auto* device = header.world.device())
+  if (const auto* device = world.device())
     for (const std::string& line : device->describe()) logger.info("device     {}", line);
   if (!assembly.parts_problem().empty())
     logger.info("overlap    direct and pipeline go by messages: {}", assembly.parts_problem());
   for (const std::string& remark : assembly.remarks()) logger.info("{}", remark);
+}
+
+profile::MeasuredUse begin_measuring(train::Assembly& assembly, profile::CollectiveLog& log) {
+  log.set_measuring(true);
+  assembly.timer().clear_issues();
+  return {.threads = assembly.setup().threads,
+          .on_cpus = assembly.mesh().world.device() == nullptr,
+          .begin = profile::processor_use()};
+}
+
+void print_header(const base::Logger& logger, const RunHeader& header) {
+  const train::Assembly& assembly = header.assembly;
+  print_job(logger, header.world, header.node, assembly);
   for (const std::string& remark : header.overlap.remarks) logger.info("overlap    {}", remark);
   if (!header.overlap.choice.rows.empty()) logger.info("{}", chomped(profile::to_text(header.overlap.choice)));
   logger.info("found      {}", assembly.loader().dataset().description());

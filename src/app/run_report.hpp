@@ -36,6 +36,15 @@ struct RunHeader {
   std::int64_t steps = 0;                           ///< run.steps
 };
 
+/// Prints what runs where: version, deck, ranks and devices, remarks of the assembly. With a warning where ranks share
+/// cores.
+void print_job(const base::Logger& logger, const comm::Communicator& world, const comm::Node& node,
+               const train::Assembly& assembly);
+
+/// The measured steps begin: collectives and issue times count from now on. Returns what this process has had of the
+/// processor so far; the caller sets its `end` behind the last measured step.
+profile::MeasuredUse begin_measuring(train::Assembly& assembly, profile::CollectiveLog& log);
+
 /// Prints the lines before the first step, and a warning where ranks share cores.
 void print_header(const base::Logger& logger, const RunHeader& header);
 

@@ -19,14 +19,11 @@
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
 #include "base/log.hpp"
-#include "base/text.hpp"
 #include "base/utc.hpp"
-#include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
 #include "deck/choices.hpp"
-#include "deck/layout.hpp"
 #include "deck/overlap.hpp"
 #include "io/durable_file.hpp"
 #include "operation/device.hpp"
@@ -104,10 +101,7 @@ class SkeletonRun {
   }
 
   void find_times() {
-    comm::agree(world_, [&] {
-      project::require_skeleton_times(assembly_.setup(), said_);
-      times_ = project::read_skeleton_times(assembly_.setup(), said_);
-    });
+    comm::agree(world_, [&] { times_ = project::require_skeleton_times(assembly_.setup(), said_); });
   }
 
   void set_up() {
@@ -121,18 +115,7 @@ class SkeletonRun {
   }
 
   void print_header() const {
-    const base::Version v = base::version();
-    logger_.info("shard8 {} ({}, {})", v.number, v.git_hash, v.build_type);
-    std::string text = deck::describe(config());
-    if (text.ends_with('\n')) text.pop_back();
-    logger_.info("{}", text);
-    logger_.info("ranks      {} on {}, {} each, waiting by {}", world_.size(), node_.host,
-                 base::count(assembly_.setup().threads, "thread", "threads"), comm::name_of(world_.waiting()));
-    if (const auto* device = world_.device())
-      for (const std::string& line : device->describe()) logger_.info("device     {}", line);
-    if (!assembly_.parts_problem().empty())
-      logger_.info("overlap    direct and pipeline go by messages: {}", assembly_.parts_problem());
-    for (const std::string& remark : assembly_.remarks()) logger_.info("{}", remark);
+    print_job(logger_, world_, node_, assembly_);
     const auto automatic = deck::exchanges_with(config(), profile::ExchangeMethod::automatic);
     if (!automatic.empty()) logger_.info("overlap    auto counts as the key's method: a skeleton times no products");
     logger_.info("skeleton   of the {}: no data, no loss, no checkpoint", deck::to_string(config().run.skeleton));
@@ -151,11 +134,7 @@ class SkeletonRun {
       stopping_.begin_step();
       if (step == steps_.first) first_step_began_ = base::unix_now();
       if (step != steps_.first_timed()) return;
-      log_.set_measuring(true);
-      assembly_.timer().clear_issues();
-      processor_ = {.threads = assembly_.setup().threads,
-                    .on_cpus = world_.device() == nullptr,
-                    .begin = profile::processor_use()};
+      processor_ = begin_measuring(assembly_, log_);
       energy_->begin();
     };
     hooks.after = [&](const train::StepResult& r) {

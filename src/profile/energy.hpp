@@ -72,7 +72,7 @@ struct EnergyFigures {
 
   bool known() const { return !complete.empty() && seconds > 0; }
   double watts() const { return seconds > 0 ? joules / seconds : 0; }
-  /// Why there are no figures of the job, or not of all that consumes; empty: nothing is missing.
+  /// What was not read, on which host, and why; empty: every counter was read to the end.
   std::string missing_text() const;
 };
 

@@ -14,8 +14,8 @@ struct DeviceNames {
   std::string pci{};   ///< "0000:1b:00.0"
 };
 
-/// NVIDIA's management library, loaded when the counter is made: the environment variable SHARD8_NVML, or
-/// libnvidia-ml.so.1.
+/// The path of NVIDIA's management library: what the environment variable SHARD8_NVML says, or libnvidia-ml.so.1.
+/// nvml_counter() loads the library.
 std::string nvml_library();
 
 /// The counter of the device's energy, with its clocks and its limit of power (NVML API reference:

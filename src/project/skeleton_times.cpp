@@ -178,14 +178,14 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
   }
 }
 
-void require_skeleton_times(const train::Setup& setup, std::string& said) {
-  const auto times = read_skeleton_times(setup, said);
-  if (times == nullptr) return;
-  for (const train::StepOfRun kind :
-       {train::StepOfRun{.first = true}, train::StepOfRun{}, train::StepOfRun{.last = true}})
+std::unique_ptr<ComputingTimes> require_skeleton_times(const train::Setup& setup, std::string& said) {
+  auto times = read_skeleton_times(setup, said);
+  if (times == nullptr) return times;
+  for (const train::StepOfRun& kind : train::kStepsOfRun)
     train::record_step(setup, kind, [&](const Operation& o) {
       if (o.collective() == nullptr) times->seconds(o);
     });
+  return times;
 }
 
 }  // namespace shard8::project

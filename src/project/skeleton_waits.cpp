@@ -63,8 +63,7 @@ Operation operation_of(const Place& place, const What& what) {
 SkeletonWaits::SkeletonWaits(const tensor::Exec& exec, const train::Setup& setup, std::unique_ptr<ComputingTimes> times)
     : times_(std::move(times)), waiter_(exec, 1e9 * setup.config.run.skeleton_load) {
   if (times_ == nullptr) return;
-  for (const train::StepOfRun kind :
-       {train::StepOfRun{.first = true}, train::StepOfRun{.last = true}, train::StepOfRun{}}) {
+  for (const train::StepOfRun& kind : train::kStepsOfRun) {
     step_s_ = 0;  // of the last kind
     train::record_step(setup, kind, [&](const Operation& o) {
       if (const auto* p = o.product()) step_s_ += look_up(key_of(o.phase, *p), o);

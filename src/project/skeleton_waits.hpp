@@ -29,8 +29,9 @@ class ComputingTimes {
 /// Throws Error(deck) where the file cannot be read or has not what the steps of `setup` need.
 std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, std::string& said);
 
-/// Whether read_skeleton_times() has what the steps of `setup` need: otherwise throws what it and the times throw.
-void require_skeleton_times(const train::Setup& setup, std::string& said);
+/// As read_skeleton_times(), once the times of all operations of the steps of `setup` were found: throws what looking
+/// one of them up throws.
+std::unique_ptr<ComputingTimes> require_skeleton_times(const train::Setup& setup, std::string& said);
 
 /// Waits as long as run.skeleton_times says. The times are looked up once for operations that are alike.
 class SkeletonWaits final : public operation::Waits {

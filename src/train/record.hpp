@@ -13,6 +13,9 @@ struct StepOfRun {
   bool last = false;   ///< the step gathers for no later step
 };
 
+/// The steps of a run that differ: all but the first and the last are like the last entry.
+inline constexpr StepOfRun kStepsOfRun[] = {{.first = true}, {.last = true}, {}};
+
 /// Passes the operations of Trainer::step on the rank at setup.place to `sink`, one by one, so that no list takes
 /// memory. Records the step: nothing is computed or communicated, and the tensors have no memory. Copies between host
 /// and device memory (tokens, loss and norm) are not among the operations. Returns operation::Operations::ahead.

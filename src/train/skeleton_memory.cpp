@@ -22,7 +22,7 @@ MovedMemory::MovedMemory(const Setup& setup) {
     for (const tensor::Tensor& t : call.tensors) add(t);
     for (const tensor::Tensor& t : call.own) add(t);
   };
-  for (const StepOfRun kind : {StepOfRun{.first = true}, StepOfRun{}, StepOfRun{.last = true}})
+  for (const StepOfRun& kind : kStepsOfRun)
     record_step(
         few, kind, [](const operation::Operation&) {}, calls);
 }

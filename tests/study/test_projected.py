@@ -6,24 +6,13 @@ import io
 import json
 import os
 import re
-import subprocess
 import unittest
 from xml.etree import ElementTree
 
 import samples
-from test_report import changed
+from test_report import changed, plot, read
 
-PLOT = os.path.join(os.environ["SHARD8_SOURCES"], "scripts", "plot")
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def plot(*words):
-    return subprocess.run([PLOT, *words], text=True, capture_output=True, timeout=120, check=False)
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def sections(path):
