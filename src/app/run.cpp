@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
@@ -267,6 +268,7 @@ class Run {
   train::LoopResult train() {
     if (world().rank() == 0) progress_.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     assembly_->trainer().stop_requests_from([&] { return train::code_of(stopping_.end_step()); });
+    energy_->window(world());
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t step) { before_step(step); };
     hooks.after = [&](const train::StepResult& result) { after_step(result); };
@@ -301,10 +303,17 @@ class Run {
       energy_->end();
     }
     if (tracer_) tracer_->after_step(r.step);
+    ++energy_steps_;
+    std::optional<double> energy;
+    std::int64_t energy_steps = 0;
+    if ((r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0 || r.step + 1 == steps_.end) {
+      energy = energy_->window(world());
+      energy_steps = std::exchange(energy_steps_, 0);
+    }
     if (!progress_) return;
     const double tokens_per_s = static_cast<double>(r.tokens) / r.seconds;
-    const profile::StepMetrics metrics{r.step,   r.loss,    r.gradient_norm, r.learning_rate,
-                                       r.tokens, r.seconds, tokens_per_s,    run_.identity.id};
+    const profile::StepMetrics metrics{r.step,    r.loss,       r.gradient_norm,  r.learning_rate, r.tokens,
+                                       r.seconds, tokens_per_s, run_.identity.id, energy,          energy_steps};
     judge_.add(r.step, r.loss);
     output_.metrics(metrics);
     progress_->step(metrics);
@@ -452,6 +461,7 @@ class Run {
   train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<RunEnergy> energy_;
+  std::int64_t energy_steps_ = 0;  ///< since energy_->window()
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   std::string folder_name_;  ///< train::checkpoint_folder()

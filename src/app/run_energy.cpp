@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_energy.hpp"
 
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "app/device.hpp"
 #include "app/run_report.hpp"
@@ -24,6 +26,18 @@ RunEnergy::RunEnergy(const comm::Communicator& world, const comm::Node& node) {
 
 profile::EnergyCounts RunEnergy::counts() {
   return {.directory = directory_, .counted = meter_->counted(), .thread_cpu_s = meter_->thread_cpu_s()};
+}
+
+std::optional<double> RunEnergy::window(const comm::Communicator& world) {
+  if (directory_.complete.empty()) return std::nullopt;  // the same on all ranks
+  const std::optional<double> mine = meter_->joules(directory_.complete);
+  const std::array<double, 2> values{mine.value_or(0), mine ? 0.0 : 1.0};
+  const std::vector<profile::OverRanks> all = world.over_ranks(values);
+  if (all[1].max > 0) joules_.reset();
+  if (all[1].max > 0) return std::nullopt;
+  const std::optional<double> before = std::exchange(joules_, all[0].sum);
+  if (!before) return std::nullopt;
+  return all[0].sum - *before;
 }
 
 }  // namespace shard8::app

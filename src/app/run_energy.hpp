@@ -21,9 +21,13 @@ class RunEnergy {
   /// What this rank counted. The measured steps are over.
   profile::EnergyCounts counts();
 
+  /// Joules of the job since the last call. Nothing if they are not known, or at the first call. Collective.
+  std::optional<double> window(const comm::Communicator& world);
+
  private:
   profile::EnergyDirectory directory_;
   std::optional<profile::EnergyMeter> meter_;
+  std::optional<double> joules_;  ///< of the job, at the last call of window()
 };
 
 }  // namespace shard8::app

@@ -34,6 +34,10 @@ std::string to_json_line(const StepMetrics& metrics) {
   line["step_s"] = metrics.step_s;
   line["tokens_per_s"] = metrics.tokens_per_s;
   line["run"] = metrics.run;
+  if (metrics.energy_j) {
+    line["energy_j"] = *metrics.energy_j;
+    line["energy_steps"] = metrics.energy_steps;
+  }
   return line.dump();
 }
 

@@ -27,9 +27,14 @@ struct StepMetrics {
   double step_s = 0;        ///< seconds
   double tokens_per_s = 0;
   std::string_view run{};  ///< name of the training that did the step; train::new_run_id() makes it
+  /// Joules of the whole job in the last `energy_steps` steps, this one and what lies between them included; at the
+  /// interval of run.log_every, where counters can be read.
+  std::optional<double> energy_j{};
+  std::int64_t energy_steps = 0;
 };
 
-/// One JSON object without a newline, with the members of StepMetrics in their order. A number has the fewest digits
+/// One JSON object without a newline, with the members of StepMetrics in their order; energy_j and energy_steps
+/// are left out where there are none. A number has the fewest digits
 /// that read back to the same bits. NaN and infinity are null.
 std::string to_json_line(const StepMetrics& metrics);
 

@@ -9,6 +9,7 @@
 
 #include "deck/fields.hpp"
 #include "profile/collective_log.hpp"
+#include "project/energy.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::project {
@@ -35,6 +36,12 @@ profile::Gather alike(int ranks, const std::string& host) {
             return all;
           },
           [n, host](std::string_view) { return std::vector<std::string>(n, host); }, [](std::string&, int) {}};
+}
+
+double tokens_of(const deck::Config& config) { return static_cast<double>(config.data.batch * config.model.seq); }
+
+std::optional<ProjectedEnergy> energy_of(const Answer& a, const deck::Config& config, const Machine& machine) {
+  return energy_of(a.step, machine, static_cast<double>(config.mesh.ranks()));
 }
 
 double peak_of(const deck::Config& config, const Machine& machine) {
@@ -191,7 +198,7 @@ profile::Report report_of(const Answer& a, const deck::Config& config, const Mac
       log.record(t.key, t.total_s / t.calls, t.exposed_s / t.calls);
   for (const Traffic& t : a.step.traffic) log.add_in_flight({t.key.op, t.key.group, t.key.group_size}, t.total_s);
   profile::ReportInput input;
-  input.tokens_per_step = static_cast<double>(config.data.batch * config.model.seq);
+  input.tokens_per_step = tokens_of(config);
   input.flops_per_step = train::model_flops_per_token(config.model) * input.tokens_per_step;
   input.peak_flops = peak_of(config, machine);
   input.verification = {profile::Verification::Status::not_checked, "projected"};
@@ -216,6 +223,7 @@ std::string to_text(const Answer& a, const deck::Config& config, const Machine& 
       "memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / kGiB,
       machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / kGiB) : "");
   text += profile::to_text(report_of(a, config, machine));
+  text += energy_text(energy_of(a, config, machine), machine, tokens_of(config));
   return text + surety_text(a, config, machine) + changes_text(a) + goodput_text(a);
 }
 
@@ -223,6 +231,7 @@ std::string to_json(const Answer& a, const deck::Config& config, const Machine& 
                     const profile::SummaryInput& input) {
   Json object = Json::parse(profile::to_json(report_of(a, config, machine), input));
   object["projected"] = json_of(a, config, machine);
+  add_energy(object, energy_of(a, config, machine), machine, tokens_of(config));
   return object.dump(2);
 }
 

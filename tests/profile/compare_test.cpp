@@ -185,6 +185,32 @@ TEST(Compared, memory_and_bytes_on_the_wire) {
             Texts{"collectives, bytes a step all_gather shard(2) fp32: +33.3 %"});
 }
 
+TEST(Compared, joules_of_a_token_where_the_same_was_counted) {
+  const auto with = [](double joules, const char* kind) {
+    return [=](Json& summary) {
+      summary["energy"] = {{"joules_per_token", joules}, {"mean_watts", 100}, {"counted", {{kind, joules}}}};
+    };
+  };
+  const Copy a, b;
+  EXPECT_THROW(figure(compare_runs(read_run(a.path()), read_run(b.path()), {}), "energy", "a token"),
+               std::runtime_error);
+  a.change(with(0.5, "gpu"));
+  b.change(with(0.6, "gpu"));
+  const auto c = compare_runs(read_run(a.path()), read_run(b.path()), {});
+  EXPECT_EQ(c.exceeded, Texts{"energy a token: +20.0 %"});
+  EXPECT_EQ(figure(c, "energy", "mean").verdict, ComparedFigure::Verdict::within);
+  EXPECT_EQ(compare_runs(read_run(a.path()), read_run(b.path()), {.percent = 25}).exceeded, Texts{});
+  b.change(with(0.6, "package"));
+  EXPECT_EQ(compare_runs(read_run(a.path()), read_run(b.path()), {}).exceeded, Texts{});
+  b.change([](Json& summary) {
+    summary.erase("energy");
+    summary["energy_missing"] = "packages: no right";
+  });
+  const auto missing = compare_runs(read_run(a.path()), read_run(b.path()), {});
+  EXPECT_FALSE(figure(missing, "energy", "a token").b);
+  EXPECT_NE(to_text(missing, {}).find("energy not read: packages: no right"), std::string::npos);
+}
+
 TEST(Compared, losses) {
   const Copy copy;
   std::string metrics = copy.text("metrics.jsonl");

@@ -47,6 +47,13 @@ TEST(Metrics, a_line_keeps_order_and_every_bit) {
   EXPECT_EQ(bits(line["tokens_per_s"]), bits(m.tokens_per_s));
 }
 
+TEST(Metrics, joules_are_there_only_where_they_are_known) {
+  EXPECT_EQ(to_json_line({.step = 3}).find("energy"), std::string::npos);
+  const auto line = ordered_json::parse(to_json_line({.step = 3, .energy_j = 12.5, .energy_steps = 4}));
+  EXPECT_EQ(line["energy_j"], 12.5);
+  EXPECT_EQ(line["energy_steps"], 4);
+}
+
 /// The lines of steps `first` up to but not including `end` of the training `run`.
 std::string lines(std::int64_t first, std::int64_t end, std::string_view run) {
   std::string text;

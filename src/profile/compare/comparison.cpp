@@ -164,6 +164,21 @@ class Figures {
     return kind;
   }
 
+  /// Joules of a token are judged by the limit alone: their error is not known. Not judged where different counters
+  /// were read, or the times are not.
+  ComparedKind energy(const char* unit, double RecordedRun::*member) const {
+    ComparedKind kind{"energy", unit};
+    const double a = a_.*member, b = b_.*member;
+    if (a <= 0 && b <= 0) return kind;
+    ComparedFigure& figure =
+        kind.figures.emplace_back(ComparedFigure{member == &RecordedRun::watts ? "mean" : "a token"});
+    if (a > 0) figure.a = a;
+    if (b > 0) figure.b = b;
+    const bool judged = member == &RecordedRun::joules_per_token && a > 0 && b > 0 && a_.energy_of == b_.energy_of;
+    if (judged && quiet_ && !is_projected()) figure.verdict = judge_size(a, b, percent_);
+    return kind;
+  }
+
   ComparedKind memory() const {
     ComparedKind kind{"memory of a rank", "MiB", 1.0 / (1024 * 1024)};
     struct Memory {
@@ -295,6 +310,12 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
       result.notes.push_back(fmt::format(
           "{}: fewer than 4 measured steps do not tell how well their mean is known: no time is judged", run->name));
   }
+  for (const RecordedRun* run : {&a, &b})
+    if (!run->energy_missing.empty() && a.joules_per_token + b.joules_per_token > 0)
+      result.notes.push_back(fmt::format("{}: energy not read: {}", run->name, run->energy_missing));
+  if (a.watts > 0 && b.watts > 0 && a.energy_of != b.energy_of)
+    result.notes.push_back(
+        fmt::format("energy of {} and of {} was counted: it is not judged", a.energy_of, b.energy_of));
   if (!steps_alike)
     result.notes.push_back(
         "a step is not the same work for a rank in both runs: of the times, only the rate is judged");
@@ -335,6 +356,8 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
   add(figures.steps());
   add(figures.rate());
   if (both) {
+    add(figures.energy("J", &RecordedRun::joules_per_token));
+    add(figures.energy("W", &RecordedRun::watts));
     add(figures.phases());
     add(figures.exchanges());
     add(figures.collectives("collectives, bytes a step", "bytes", 1, &RecordedRun::Traffic::bytes, true));

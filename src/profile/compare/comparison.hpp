@@ -90,6 +90,10 @@ struct RecordedRun {
   std::int64_t tokens_per_step = 0;  ///< 0: not known
   double p50_s = 0, mean_s = 0;      ///< of the measured steps; 0: none
   double tokens_per_s = 0;           ///< 0: not known
+  /// Of the measured steps, or projected: 0, not known.
+  double joules_per_token = 0, watts = 0;
+  std::string energy_of{};       ///< what was counted: "gpu, package"; of a projection "projected devices"
+  std::string energy_missing{};  ///< why there is no energy, or not of all
   std::string
       busy{};  ///< how ranks were without a core for longer than is good; empty: they were not, or nobody looked
   std::optional<StepMean> known{};  ///< mean_s and its error; nothing for fewer than 4 measured steps

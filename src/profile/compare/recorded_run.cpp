@@ -160,6 +160,16 @@ void read_summary(const Json& summary, RecordedRun& run) {
   if (summary.contains("skeleton")) run.skeleton = plain(summary.at("skeleton"));
   const Json& figures = summary.at("figures");
   if (run.skeleton.empty()) run.tokens_per_s = figures.at("tokens_per_s").get<double>();
+  if (summary.contains("energy_missing")) run.energy_missing = plain(summary.at("energy_missing"));
+  if (summary.contains("energy")) {
+    const Json& energy = summary.at("energy");
+    run.joules_per_token = energy.value("joules_per_token", 0.0);  // a skeleton has none
+    run.watts = energy.at("mean_watts").get<double>();
+    if (!energy.contains("counted")) run.energy_of = "projected devices";
+    if (energy.contains("counted"))
+      for (const auto& [kind, joules] : energy.at("counted").items())
+        run.energy_of += (run.energy_of.empty() ? "" : ", ") + kind;
+  }
   for (const Json& row : summary.at("phases")) {
     const std::string part = plain(row.at("part"));
     const std::string name = plain(row.at("phase")) + (part.empty() ? "" : " " + part);

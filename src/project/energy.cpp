@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "project/energy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace shard8::project {
+namespace {
+
+std::string missing_text(const machine::Machine& machine) {
+  return fmt::format("{} gives no device.watts: give it, and device.watts_idle", machine.path);
+}
+
+}  // namespace
+
+std::optional<ProjectedEnergy> energy_of(const Projection& step, const machine::Machine& machine, double ranks) {
+  if (!machine.watts.given() || step.nominal_s <= 0) return std::nullopt;
+  ProjectedEnergy energy;
+  energy.idle_given = machine.watts_idle.given();
+  energy.busy = std::clamp(step.computing_s / step.nominal_s, 0.0, 1.0);
+  const auto watts = [&](double idle) {
+    return ranks * (energy.busy * machine.watts.value + (1 - energy.busy) * idle);
+  };
+  energy.watts = watts(energy.idle_given ? machine.watts_idle.value : machine.watts.value);
+  energy.nominal_j = energy.watts * step.nominal_s;
+  energy.low_j = watts(energy.idle_given ? machine.watts_idle.value : 0) * step.low_s;
+  energy.high_j = energy.watts * step.high_s;
+  return energy;
+}
+
+std::string energy_text(const std::optional<ProjectedEnergy>& energy, const machine::Machine& machine, double tokens) {
+  if (!energy) return fmt::format("\nenergy: NOT PROJECTED: {}\n", missing_text(machine));
+  return fmt::format(
+      "\nprojected energy: {:.4g} J a step of all devices (low {:.4g}, high {:.4g}), {:.4g} J a token   mean: {:.1f} "
+      "W: "
+      "{:.4g} W for the {:.1f} % of a step in which a device computes, {}\n",
+      energy->nominal_j, energy->low_j, energy->high_j, energy->nominal_j / tokens, energy->watts, machine.watts.value,
+      100 * energy->busy,
+      energy->idle_given ? fmt::format("{:.4g} W for the rest", machine.watts_idle.value)
+                         : fmt::format("and for the rest, 0 W in low: {} gives no device.watts_idle", machine.path));
+}
+
+void add_energy(nlohmann::ordered_json& summary, const std::optional<ProjectedEnergy>& energy,
+                const machine::Machine& machine, double tokens) {
+  if (!energy) {
+    summary["energy_missing"] = missing_text(machine);
+    return;
+  }
+  summary["energy"] = {{"projected", true},
+                       {"joules_per_step", energy->nominal_j},
+                       {"joules_per_token", energy->nominal_j / tokens},
+                       {"low_joules_per_token", energy->low_j / tokens},
+                       {"high_joules_per_token", energy->high_j / tokens},
+                       {"mean_watts", energy->watts},
+                       {"busy_share", energy->busy},
+                       {"idle_watts_given", energy->idle_given}};
+}
+
+}  // namespace shard8::project
