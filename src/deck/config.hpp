@@ -160,7 +160,7 @@ struct RunConfig {
   Skeleton skeleton = Skeleton::none;
   /// A machine file, or the output.dir or summary of a run: what the computations of a skeleton take. Empty: nothing. A
   /// relative path is looked for as data.path is; load() stores where it was found.
-  std::string skeleton_times;
+  std::string skeleton_times{};
   double skeleton_load = 0.0;  ///< GB/s of memory that a rank reads while it waits
 };
 

@@ -96,6 +96,8 @@ class Waits {
   virtual void wait(const tensor::Exec& exec, const Place& place, const Product& product) = 0;
   virtual void wait(const tensor::Exec& exec, const Place& place, const Attention& attention) = 0;
   virtual void wait(const tensor::Exec& exec, const Place& place, const Kernel& kernel) = 0;
+  /// Called after each collective on the compute stream, where the ranks of a group wait for each other.
+  virtual void met() {}
 };
 
 /// Decides what happens to the operations of a step. The step is written once: each operation is issued by one call of
@@ -179,7 +181,9 @@ class Executor {
   auto issue(const Call& call, const Start& start) -> Issued<decltype(start())> {
     if (recorder_ != nullptr) return {{}, recorder_->add(place(), call)};
     if (leaves_out(call)) return {};
-    return {start()};
+    Issued<decltype(start())> issued{start()};
+    met(call);
+    return issued;
   }
 
   /// What is issued from now on runs after the collective. A collective on the compute stream needs no wait.
@@ -194,10 +198,12 @@ class Executor {
   /// Starts a collective on the compute stream and waits for it.
   template <class Start>
   void run(const Call& call, const Start& start) {
-    if (recorder_ != nullptr)
+    if (recorder_ != nullptr) {
       recorder_->add(place(), call);
-    else if (!leaves_out(call))
+    } else if (!leaves_out(call)) {
       start().wait();
+      met(call);
+    }
   }
   /// A sum of a few numbers of the hosts, which `reduce` makes by MPI, also in a skeleton: it is how ranks agree.
   template <class Reduce>
@@ -230,6 +236,9 @@ class Executor {
   void leave_out(const Kernel& kernel);
   /// A collective of one rank is a copy.
   bool leaves_out(const Call& call) const { return !communicates_ || (!computes_ && call.ranks == 1); }
+  void met(const Call& call) const {
+    if (waits_ != nullptr && call.stream == Stream::compute) waits_->met();
+  }
   void tell(const Product& product) const;
   void set(const Location& location);
 

@@ -32,6 +32,7 @@ class MachineTimes final : public ComputingTimes {
     if (const auto* a = o.attention()) return times_.attention(*a).seconds;
     return times_.kernel(o.kernel()->name, o.read + o.written).seconds;
   }
+  double arrival_spread() const override { return machine_.spread_calls.given() ? machine_.spread_calls.value : 0; }
 
  private:
   machine::Machine machine_;

@@ -61,7 +61,9 @@ Operation operation_of(const Place& place, const What& what) {
 }  // namespace
 
 SkeletonWaits::SkeletonWaits(const tensor::Exec& exec, const train::Setup& setup, std::unique_ptr<ComputingTimes> times)
-    : times_(std::move(times)), waiter_(exec, 1e9 * setup.config.run.skeleton_load) {
+    : times_(std::move(times)),
+      waiter_(exec, 1e9 * setup.config.run.skeleton_load),
+      arrivals_(times_ == nullptr ? 0 : times_->arrival_spread(), setup.place.rank()) {
   if (times_ == nullptr) return;
   for (const train::StepOfRun& kind : train::kStepsOfRun) {
     step_s_ = 0;  // of the last kind
@@ -85,8 +87,11 @@ void SkeletonWaits::wait_for(const tensor::Exec& exec, const Place& place, const
   const Key key = key_of(place.phase, what);
   const auto found = seconds_.find(key);
   // Every operation of a step was recorded. One of a kind of step that was not is looked up now.
-  waiter_.wait(exec, found != seconds_.end() ? found->second : look_up(key, operation_of(place, what)));
+  const double seconds = found != seconds_.end() ? found->second : look_up(key, operation_of(place, what));
+  waiter_.wait(exec, arrivals_.next(seconds));
 }
+
+void SkeletonWaits::met() { arrivals_.met(); }
 
 void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Product& product) {
   wait_for(exec, place, product);

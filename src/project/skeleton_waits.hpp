@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <tuple>
 
@@ -18,6 +21,9 @@ class ComputingTimes {
  public:
   virtual ~ComputingTimes() = default;
   virtual double seconds(const operation::Operation& operation) const = 0;
+  /// Standard deviation, in seconds, of when ranks come to a collective that none of them overlaps
+  /// (machine::Machine::spread_calls); 0: not known.
+  virtual double arrival_spread() const { return 0; }
 };
 
 /// The times that run.skeleton_times names; null if it is empty. `said` is set to a line for the header.
@@ -33,7 +39,30 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
 /// one of them up throws.
 std::unique_ptr<ComputingTimes> require_skeleton_times(const train::Setup& setup, std::string& said);
 
-/// Waits as long as run.skeleton_times says. The times are looked up once for operations that are alike.
+/// Makes the waits between two collectives longer or shorter, by a number that is drawn for each collective from a
+/// normal distribution around 0. So ranks arrive unevenly, and the sum of many waits stays what it was.
+class UnevenArrivals {
+ public:
+  /// `spread_s`: the standard deviation; 0: no wait changes. Ranks draw differently.
+  UnevenArrivals(double spread_s, int rank) : random_(static_cast<std::uint64_t>(rank)), spread_s_(spread_s) {}
+  /// To be called after a collective.
+  void met() { later_s_ += spread_s_ * normal_(random_); }
+  /// The seconds of the next wait, which without a spread would take `seconds`. A wait is never below 0: what is left
+  /// then shortens the wait after it.
+  double next(double seconds) {
+    const double due = seconds + later_s_;
+    later_s_ = std::min(0.0, due);
+    return std::max(0.0, due);
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+  double spread_s_, later_s_ = 0;
+};
+
+/// Waits as long as run.skeleton_times says. The times are looked up once for operations that are alike. Ranks
+/// arrive as unevenly at collectives on the compute stream as ComputingTimes::arrival_spread says.
 class SkeletonWaits final : public operation::Waits {
  public:
   /// Looks up the times of all operations of `setup`, so that later calls throw nothing. `times` may be null: then no
@@ -43,6 +72,7 @@ class SkeletonWaits final : public operation::Waits {
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Product& product) override;
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Attention& attention) override;
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Kernel& kernel) override;
+  void met() override;
 
   /// Seconds of a step in which it waits: neither the first nor the last of a run.
   double step_s() const { return step_s_; }
@@ -59,6 +89,7 @@ class SkeletonWaits final : public operation::Waits {
   kernels::Waiter waiter_;
   std::map<Key, double> seconds_;
   double step_s_ = 0;
+  UnevenArrivals arrivals_;
 };
 
 }  // namespace shard8::project

@@ -127,7 +127,7 @@ ArenaSet ArenaSet::measure() {
 ArenaSet::ArenaSet(const MemoryBytes& bytes, const GivenMemory& given)
     : ArenaSet(for_each_kind([&](MemoryKind kind) {
         const std::size_t size = bytes[static_cast<std::size_t>(kind)];
-        std::byte* const memory = given[static_cast<std::size_t>(kind)];
+        std::byte* const memory = given[kind];
         if (memory != nullptr) return Arena(std::string(name_of(kind)), kind, memory, size);
         return Arena(std::string(name_of(kind)), kind, size);
       })) {}

@@ -89,7 +89,14 @@ std::size_t total(const MemoryBytes& bytes);
 
 /// Memory that somebody else owns, by kind; null: the ArenaSet allocates it. The caller must give as many bytes as the
 /// ArenaSet is constructed with.
-using GivenMemory = std::array<std::byte*, kMemoryKinds>;
+class GivenMemory {
+ public:
+  std::byte*& operator[](MemoryKind kind) { return memory_[static_cast<std::size_t>(kind)]; }
+  std::byte* operator[](MemoryKind kind) const { return memory_[static_cast<std::size_t>(kind)]; }
+
+ private:
+  std::array<std::byte*, kMemoryKinds> memory_{};
+};
 
 /// One arena for each kind of memory. The caller lays out all tensors in measure(), constructs the real set from its
 /// bytes(), and lays out the same tensors with the same code in the real set.

@@ -176,13 +176,13 @@ void Assembly::take_memory() {
 }
 
 std::unique_ptr<State> Assembly::make_state(const MemoryBytes& bytes) {
-  tensor::GivenMemory given{};
-  given[static_cast<std::size_t>(MemoryKind::gathered)] = data_of(gather_memory_);
-  given[static_cast<std::size_t>(MemoryKind::exchanged)] = data_of(exchange_memory_);
+  tensor::GivenMemory given;
+  given[MemoryKind::gathered] = data_of(gather_memory_);
+  given[MemoryKind::exchanged] = data_of(exchange_memory_);
   if (!operation::carried_by_hosts(setup_.config.run)) return std::make_unique<State>(setup_, allocate(bytes, given));
   const MemoryBytes addresses = skeleton_state_bytes(setup_);
   moved_memory_ = MovedMemory(setup_).take(addresses);
-  for (std::size_t k = 0; k < given.size(); ++k) given[k] = moved_memory_[k].data();
+  for (std::size_t k = 0; k < moved_memory_.size(); ++k) given[static_cast<MemoryKind>(k)] = moved_memory_[k].data();
   return std::make_unique<State>(setup_, tensor::ArenaSet(addresses, given), 0);
 }
 

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "base/error.hpp"
 #include "deck/load.hpp"
@@ -130,6 +133,30 @@ TEST(SkeletonTimes, of_a_machine_add_up_to_the_projection) {
     EXPECT_NEAR(waits.step_s() / computing, 1, 1e-9);
     EXPECT_NE(said.find("waits as on"), std::string::npos);
   }
+}
+
+TEST(UnevenArrivals, spread_what_they_should_and_keep_the_sum) {
+  constexpr double kSpread = 12e-6;
+  constexpr int kCollectives = 20000;
+  UnevenArrivals one(kSpread, 0), other(kSpread, 1), even(0, 0);
+  double sum = 0, squares = 0, waited = 0;
+  for (int i = 0; i < kCollectives; ++i) {
+    // Waits of 5 us each, of which the first ones alone cannot be shortened by enough.
+    double a = 0, b = 0, e = 0;
+    for (int wait = 0; wait < 20; ++wait) {
+      a += one.next(5e-6);
+      b += other.next(5e-6);
+      e += even.next(5e-6);
+    }
+    EXPECT_NEAR(e, 100e-6, 1e-12);
+    sum += a;
+    squares += (a - 100e-6) * (a - 100e-6);
+    waited += std::max(a, b) - b;
+    for (UnevenArrivals* rank : {&one, &other, &even}) rank->met();
+  }
+  EXPECT_NEAR(sum / kCollectives, 100e-6, 0.03 * kSpread);
+  EXPECT_NEAR(std::sqrt(squares / kCollectives), kSpread, 0.03 * kSpread);
+  EXPECT_NEAR(waited / kCollectives, kSpread / std::sqrt(std::numbers::pi), 0.03 * kSpread);  // the larger of two
 }
 
 TEST(SkeletonTimes, none_are_zero_and_said) {

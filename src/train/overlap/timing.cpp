@@ -26,9 +26,10 @@ struct OverlapTiming::Memory {
     const tensor::MemoryBytes bytes = OverlapMemory::bytes(setup);
     const comm::Communicator& group = mesh.group(base::AxisSet::tensor);
     exchanged = group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
+    tensor::GivenMemory given;
+    if (exchanged != nullptr) given[MemoryKind::exchanged] = exchanged->data();
     comm::agree(mesh.world, [&] {
-      layer = std::make_unique<OverlapMemory>(
-          setup, tensor::ArenaSet(bytes, {nullptr, exchanged == nullptr ? nullptr : exchanged->data()}));
+      layer = std::make_unique<OverlapMemory>(setup, tensor::ArenaSet(bytes, given));
       kernels::reserve_blas_memory(setup.threads);
     });
     const UserBuffers buffers = user_buffers(setup);
