@@ -55,6 +55,9 @@ struct TracedCollective {
   std::uint64_t bytes = 0;   ///< of the whole
   double seconds = 0;        ///< from its begin to its end
   double shared = 0;         ///< the share of them in which products, attention or kernels ran
+  /// As seconds and shared, where each moment counts 1/n if n calls are in flight over links of the same kind (in a
+  /// node, or between nodes): what the call took of a link that it shared.
+  double link_s = 0, link_shared = 0;
   bool operator==(const TracedCollective&) const = default;
 };
 
@@ -108,14 +111,17 @@ struct Slowdown {
 /// A call of which it is known how long it takes alone.
 struct SharedCall {
   double alone_s = 0, seconds = 0, shared = 0;
+  /// What it would take alone if others slow it down by `factor`.
+  double without(double factor) const { return seconds * (1 - shared + shared / factor); }
 };
-/// The factor of t = t0·(1 + (factor − 1)·share) by least squares, without calls that are far from it. Nothing without
-/// calls, or where the factor is not between 0.5 and 10.
-std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls);
+/// The factor of t = t0 / (1 − share + share / factor) by least squares, without calls that are farther from it than
+/// `farthest` times the median distance: a call does 1/factor of its work a second while something else runs, as in a
+/// simulation (project::simulate). Nothing without calls, or where the factor is not between 0.5 and 10.
+std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls, double farthest = 3);
 
 /// By which factor work of this kind takes longer while collectives are in flight: fit_slowdown() of the calls that ran
-/// beside a collective, with t0 the median of the calls of the same key that ran alone.
-std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::Load load);
+/// beside a collective, with t0 the median of the calls of the same key that ran alone; on hosts their mean.
+std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::Load load, bool on_device);
 
 /// Adds what the decks tell to `to`, with this source: times of products, attention and kernels, slow-downs, spread,
 /// times to issue, and collectives that ran alone in a step. A key's time is the mean over calls, steps, ranks and

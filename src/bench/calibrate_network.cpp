@@ -135,7 +135,8 @@ std::vector<CollectiveTime> rows_of_steps(const machine::Machine& m, std::span<c
   std::map<std::tuple<int, Collective, int, std::uint64_t>, std::vector<double>> seconds;
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck))
-      if (c.shared == 0 && c.nodes > 0 && c.bytes > 0 && !profile::bytes_vary(c.op) && seconds_alone(m, c) == 0)
+      if (c.shared == 0 && c.link_s > 0.999 * c.seconds && c.nodes > 0 && c.bytes > 0 && !profile::bytes_vary(c.op) &&
+          seconds_alone(m, c) == 0)
         seconds[{c.nodes, c.op, c.ranks, c.bytes}].push_back(c.seconds);
   std::vector<CollectiveTime> rows;
   for (const auto& [key, times] : seconds) {
@@ -157,8 +158,8 @@ std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck)) {
       if (m.load_of(c.op, c.nodes) != load) continue;
-      const double t0 = c.nodes == 0 || c.shared < 0.1 ? 0 : seconds_alone(m, c);
-      if (t0 > 0) calls.push_back({t0, c.seconds, c.shared});
+      const double t0 = c.nodes == 0 || c.link_shared < 0.1 ? 0 : seconds_alone(m, c);
+      if (t0 > 0) calls.push_back({t0, c.link_s, c.link_shared});
     }
   beside += calls.size();
   return fit_slowdown(std::move(calls));

@@ -58,7 +58,8 @@ std::string text_of(const RankTimes& times) {
     work.push_back({static_cast<int>(key.load), key.kernel, key.numbers, rows});
   }
   for (const TracedCollective& c : times.collectives)
-    collectives.push_back({static_cast<int>(c.op), c.nodes, c.ranks, c.bytes, c.seconds, c.shared});
+    collectives.push_back(
+        {static_cast<int>(c.op), c.nodes, c.ranks, c.bytes, c.seconds, c.shared, c.link_s, c.link_shared});
   return Json{{"work", work},
               {"collectives", collectives},
               {"computed", times.computed_s},
@@ -84,7 +85,9 @@ RankTimes times_from(const std::string& text) {
                                  .ranks = c[2],
                                  .bytes = c[3],
                                  .seconds = c[4],
-                                 .shared = c[5]});
+                                 .shared = c[5],
+                                 .link_s = c[6],
+                                 .link_shared = c[7]});
   json["computed"].get_to(times.computed_s);
   json["besides"].get_to(times.besides_s);
   json["total"].get_to(times.total_s);

@@ -24,11 +24,15 @@ constexpr std::size_t kEnoughAlone = 3;
 
 double median(std::vector<double> values) { return profile::percentile(std::move(values), 50); }
 
-/// The mean without the fastest and the slowest tenth, to six digits: sums of it are those of steps, but for what
-/// disturbed a few of them.
-double usual_mean(std::vector<double> values) {
+/// The share of calls, of the fastest and of the slowest, that a mean leaves out. On hosts every step has calls that
+/// the system interrupts, whose time belongs to the step: only what happens once in many steps is left out.
+constexpr double left_out_of(bool on_device) { return on_device ? 0.1 : 0.01; }
+
+/// The mean without this share of the fastest and of the slowest, to six digits: sums of it are those of steps, but for
+/// what disturbed a few of them.
+double usual_mean(std::vector<double> values, double share = 0.1) {
   std::sort(values.begin(), values.end());
-  const std::size_t left_out = values.size() / 10;
+  const auto left_out = static_cast<std::size_t>(share * static_cast<double>(values.size()));
   const double sum = std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(left_out),
                                      values.end() - static_cast<std::ptrdiff_t>(left_out), 0.0);
   return std::stod(fmt::format("{:.6g}", sum / static_cast<double>(values.size() - 2 * left_out)));
@@ -56,17 +60,17 @@ std::vector<double> seconds_alone(const std::vector<TracedCall>& calls) {
   return alone;
 }
 
-std::optional<Slowdown> slowdown_of(const Calls& all, Load load) {
+std::optional<Slowdown> slowdown_of(const Calls& all, Load load, bool on_device) {
   std::vector<SharedCall> shared;
   for (const auto& [key, calls] : all) {
     if (key.load != load || calls.front().held) continue;
     const std::vector<double> alone = seconds_alone(calls);
     if (alone.size() < kEnoughAlone) continue;
-    const double t0 = median(alone);
+    const double t0 = on_device ? median(alone) : usual_mean(alone, left_out_of(on_device));
     for (const TracedCall& c : calls)
       if (c.shared >= kAlone) shared.push_back({t0, c.seconds, c.shared});
   }
-  return fit_slowdown(std::move(shared));
+  return fit_slowdown(std::move(shared), on_device ? 3 : 30);
 }
 
 double standard_deviation(const std::vector<double>& values) {
@@ -82,6 +86,26 @@ double standard_deviation(const std::vector<double>& values) {
 double robust_deviation(const std::vector<double>& values) {
   if (values.size() < 5) return standard_deviation(values);
   return (profile::percentile(values, 84.13) - profile::percentile(values, 15.87)) / 2;
+}
+
+/// The factor in [0.25, 20] with the least squares of what calls took less what they should take, by golden sections.
+double best_factor(const std::vector<SharedCall>& calls) {
+  const auto squares = [&calls](double log_factor) {
+    const double factor = std::exp(log_factor);
+    double sum = 0;
+    for (const SharedCall& c : calls) {
+      const double error = c.seconds - c.alone_s / (1 - c.shared + c.shared / factor);
+      sum += error * error;
+    }
+    return sum;
+  };
+  constexpr double kGolden = 0.6180339887498949;
+  double low = std::log(0.25), high = std::log(20.0);
+  while (high - low > 1e-12) {
+    const double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
+    (squares(left) < squares(right) ? high : low) = squares(left) < squares(right) ? right : left;
+  }
+  return std::exp((low + high) / 2);
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -183,26 +207,18 @@ double rounded(double value) { return std::stod(fmt::format("{:.4e}", value)); }
 
 }  // namespace
 
-std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls) {
-  // A thread that loses its core, or a rank that came late, takes many times as long. Such calls are left out: those
-  // that are farther from the fit than three times the median distance.
+std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls, double farthest) {
+  // A thread that loses its core, or a rank that came late, takes many times as long.
   double factor = 1;
   for (int pass = 0; pass < 4 && !calls.empty(); ++pass) {
-    double up = 0, down = 0;
-    for (const SharedCall& c : calls) {
-      up += c.alone_s * c.shared * (c.seconds - c.alone_s);
-      down += c.alone_s * c.shared * c.alone_s * c.shared;
-    }
-    factor = 1 + up / down;
-    const auto distance = [&](const SharedCall& c) {
-      return std::abs(c.seconds / c.alone_s - 1 - (factor - 1) * c.shared);
-    };
+    factor = best_factor(calls);
+    const auto distance = [&](const SharedCall& c) { return std::abs(c.without(factor) / c.alone_s - 1); };
     std::vector<double> distances;
     for (const SharedCall& c : calls) distances.push_back(distance(c));
-    const double most = std::max(3 * median(distances), 1e-9);
+    const double most = std::max(farthest * median(distances), 1e-9);
     if (pass < 3) std::erase_if(calls, [&](const SharedCall& c) { return distance(c) > most; });
   }
-  if (calls.empty() || !(factor >= 0.5 && factor <= 10)) return std::nullopt;
+  if (calls.empty() || factor < 0.5 || factor > 10) return std::nullopt;
   return Slowdown{factor, static_cast<std::int64_t>(calls.size())};
 }
 
@@ -223,8 +239,8 @@ void round_times(machine::Machine& m) {
       if (f.given()) f.value = rounded(f.value);
 }
 
-std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load) {
-  return slowdown_of(all_calls(decks), load);
+std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load, bool on_device) {
+  return slowdown_of(all_calls(decks), load, on_device);
 }
 
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
@@ -235,7 +251,7 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
       to.copies_in_node ? std::vector{Load::copies, Load::sums, Load::collective} : std::vector{Load::collective};
   std::array<double, 3> factor{1, 1, 1};
   for (const Load load : {Load::product, Load::attention, Load::kernel}) {
-    const auto slowdown = slowdown_of(all, load);
+    const auto slowdown = slowdown_of(all, load, on_device);
     if (!slowdown) continue;
     factor[static_cast<std::size_t>(load)] = slowdown->factor;
     for (const Load by : in_flight)
@@ -248,11 +264,11 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     if (seconds.size() < kEnoughAlone && seconds.size() < calls.size()) {
       never_alone += seconds.empty() ? 1 : 0;
       seconds.clear();
-      for (const TracedCall& c : calls) seconds.push_back(c.seconds / (1 + (slow - 1) * c.shared));
+      for (const TracedCall& c : calls) seconds.push_back(SharedCall{0, c.seconds, c.shared}.without(slow));
     }
     held += calls.front().held ? 1 : 0;
     machine::Timed time;
-    time.seconds = usual_mean(seconds);
+    time.seconds = usual_mean(seconds, left_out_of(on_device));
     time.source = source;
     if (key.load == Load::product)
       to.products.push_back({time, key.product()});

@@ -46,6 +46,47 @@ std::int64_t inside(const std::vector<Interval>& intervals, const Interval& of) 
   return sum;
 }
 
+/// How much of a link calls take that share it: each moment counts 1/n while n calls are in flight.
+class SharedLink {
+ public:
+  /// The calls over the link, and when something is computed, as united().
+  SharedLink(const std::vector<Interval>& calls, const std::vector<Interval>& computing) {
+    struct Change {
+      std::int64_t time;
+      int calls, computing;
+    };
+    std::vector<Change> changes;
+    for (const Interval& i : calls) changes.insert(changes.end(), {{i.begin, 1, 0}, {i.end, -1, 0}});
+    for (const Interval& i : computing) changes.insert(changes.end(), {{i.begin, 0, 1}, {i.end, 0, -1}});
+    std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
+    int flying = 0, works = 0;
+    Taken taken;
+    for (const Change& c : changes) {
+      const double part = flying == 0 ? 0 : static_cast<double>(c.time - taken.time) / flying;
+      taken = {c.time, taken.all + part, taken.computing + (works > 0 ? part : 0)};
+      taken_.push_back(taken);
+      flying += c.calls;
+      works += c.computing;
+    }
+  }
+  struct Taken {
+    std::int64_t time = 0;
+    double all = 0, computing = 0;  ///< nanoseconds
+  };
+  /// By one of the calls.
+  Taken by(const Interval& call) const {
+    const auto until = [this](std::int64_t time) {
+      return *std::lower_bound(taken_.begin(), taken_.end(), time,
+                               [](const Taken& t, std::int64_t at) { return t.time < at; });
+    };
+    const Taken begin = until(call.begin), end = until(call.end);
+    return {end.time, end.all - begin.all, end.computing - begin.computing};
+  }
+
+ private:
+  std::vector<Taken> taken_;  ///< from the begin until each change; its calls begin and end at changes
+};
+
 bool is_work(const WorkSpan& span) {
   return span.note >= 0 && span.part >= 0 && span.part != static_cast<int>(profile::Part::tensor_comm);
 }
@@ -204,18 +245,30 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
     times.total_s.push_back(seconds(traced.end - traced.begin));
   }
 
-  for (const profile::CallSpan& call : trace.calls()) {
-    if (call.end <= call.begin || call.ranks < 2) continue;
+  const auto shape_of = [&](const profile::CallSpan& call) {
     const auto group = groups.find(call.group);
-    const std::array<int, 2> shape = group == groups.end() ? std::array{0, 0} : group->second;
+    return group == groups.end() ? std::array{0, 0} : group->second;
+  };
+  const auto counts = [](const profile::CallSpan& call) { return call.end > call.begin && call.ranks > 1; };
+  std::array<std::vector<Interval>, 2> of_link;  // in a node; between nodes
+  const auto link_of = [&](const profile::CallSpan& call) { return shape_of(call)[0] == 1 ? 0U : 1U; };
+  for (const profile::CallSpan& call : trace.calls())
+    if (counts(call)) of_link[link_of(call)].push_back({call.begin, call.end});
+  const std::array<SharedLink, 2> links{SharedLink(of_link[0], computing), SharedLink(of_link[1], computing)};
+  for (const profile::CallSpan& call : trace.calls()) {
+    if (!counts(call)) continue;
+    const std::array<int, 2> shape = shape_of(call);
     const Interval whole{call.begin, call.end};
+    const SharedLink::Taken taken = links[link_of(call)].by(whole);
     times.collectives.push_back(
         {.op = call.op,
          .nodes = shape[0],
          .ranks = shape[1],
          .bytes = call.bytes,
          .seconds = seconds(call.end - call.begin),
-         .shared = static_cast<double>(inside(computing, whole)) / static_cast<double>(call.end - call.begin)});
+         .shared = static_cast<double>(inside(computing, whole)) / static_cast<double>(call.end - call.begin),
+         .link_s = 1e-9 * taken.all,
+         .link_shared = taken.computing / taken.all});
   }
   return times;
 }

@@ -3,6 +3,7 @@
 #include "operation/executor.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
@@ -102,20 +103,26 @@ void Executor::leave_out(const Product& product) {
   auto part = timer_.part(profile::Part::gemm, name_of(product.kind));
   tell(product);
   waits_->wait(*exec_, place(), product);
-  progress_();
+  progress_while_waiting();
 }
 
 void Executor::leave_out(const Attention& attention) {
   if (recorder_ != nullptr) return recorder_->add(place(), attention);
   auto part = timer_.part(profile::Part::attention, attention.backward ? "attention_backward" : "attention_forward");
   waits_->wait(*exec_, place(), attention);
-  progress_();
+  progress_while_waiting();
 }
 
 void Executor::leave_out(const Kernel& kernel) {
   if (recorder_ != nullptr) return recorder_->add(place(), kernel);
   auto part = timer_.part(profile::Part::elementwise, kernel.name);
   waits_->wait(*exec_, place(), kernel);
+}
+
+void Executor::progress_while_waiting() const {
+  const auto begin = std::chrono::steady_clock::now();
+  progress_();
+  waits_->advanced(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 /// Tells the trace and the observer.

@@ -98,6 +98,9 @@ class Waits {
   virtual void wait(const tensor::Exec& exec, const Place& place, const Kernel& kernel) = 0;
   /// Called after each collective on the compute stream, where the ranks of a group wait for each other.
   virtual void met() {}
+  /// Called with the host's seconds in which collectives were advanced after a product or attention. In a training they
+  /// are part of the time of the operation.
+  virtual void advanced(double /*seconds*/) {}
 };
 
 /// Decides what happens to the operations of a step. The step is written once: each operation is issued by one call of
@@ -236,6 +239,8 @@ class Executor {
   void leave_out(const Kernel& kernel);
   /// A collective of one rank is a copy.
   bool leaves_out(const Call& call) const { return !communicates_ || (!computes_ && call.ranks == 1); }
+  /// Advances collectives in a skeleton.
+  void progress_while_waiting() const;
   void met(const Call& call) const {
     if (waits_ != nullptr && call.stream == Stream::compute) waits_->met();
   }

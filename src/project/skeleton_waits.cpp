@@ -92,6 +92,10 @@ void SkeletonWaits::wait_for(const tensor::Exec& exec, const Place& place, const
 }
 
 void SkeletonWaits::met() { arrivals_.met(); }
+/// On a device the host advances collectives while kernels wait.
+void SkeletonWaits::advanced(double seconds) {
+  if (times_ != nullptr && !tensor::kDevice) arrivals_.passed(seconds);
+}
 
 void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Product& product) {
   wait_for(exec, place, product);

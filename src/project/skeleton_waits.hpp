@@ -47,6 +47,8 @@ class UnevenArrivals {
   UnevenArrivals(double spread_s, int rank) : random_(static_cast<std::uint64_t>(rank)), spread_s_(spread_s) {}
   /// To be called after a collective.
   void met() { later_s_ += spread_s_ * normal_(random_); }
+  /// So many seconds of the next waits have passed already.
+  void passed(double seconds) { later_s_ -= seconds; }
   /// The seconds of the next wait, which without a spread would take `seconds`. A wait is never below 0: what is left
   /// then shortens the wait after it.
   double next(double seconds) {
@@ -73,6 +75,7 @@ class SkeletonWaits final : public operation::Waits {
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Attention& attention) override;
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Kernel& kernel) override;
   void met() override;
+  void advanced(double seconds) override;
 
   /// Seconds of a step in which it waits: neither the first nor the last of a run.
   double step_s() const { return step_s_; }

@@ -120,7 +120,31 @@ TEST(CalibrateTimes, JoinsSpansWithOperations) {
   ASSERT_EQ(times.collectives.size(), 1u);
   EXPECT_NEAR(times.collectives[0].seconds, 15e-6, 1e-9);
   EXPECT_NEAR(times.collectives[0].shared, 1, 1e-9);
+  EXPECT_NEAR(times.collectives[0].link_s, 15e-6, 1e-9);
+  EXPECT_NEAR(times.collectives[0].link_shared, 1, 1e-9);
   EXPECT_EQ(times.collectives[0].ranks, 2);
+}
+
+// 10 us alone, 8 us with one other, 3 us with two, and the last one's 4 us alone; products run in the first 12 us.
+TEST(CalibrateTimes, CollectivesInFlightShareTheLink) {
+  operation::Operations step;
+  step.list = {product(16)};
+  MadeTrace trace(1);
+  trace.begin_step();
+  const std::int64_t begin = trace.now();
+  trace.part("fprop", Part::gemm, 12, 16);
+  trace.wait(13);
+  trace.call(begin, begin + 21);
+  trace.call(begin + 10, begin + 21);
+  trace.call(begin + 18, begin + 25);
+  trace.end_step(begin);
+  const RankTimes times = trace.times(step);
+  ASSERT_EQ(times.collectives.size(), 3u);
+  const double link[] = {10 + 4 + 1, 4 + 1, 1 + 4}, beside[] = {10 + 1, 1, 0};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(times.collectives[i].link_s, 1e-6 * link[i], 1e-12) << i;
+    EXPECT_NEAR(times.collectives[i].link_shared, beside[i] / link[i], 1e-9) << i;
+  }
 }
 
 TEST(CalibrateTimes, LeavesOutStepsThatDiffer) {
@@ -190,17 +214,19 @@ TEST(CalibrateTimes, FindsSlowdowns) {
   const WorkKey key = WorkKey::of(product(16));
   std::vector<TracedCall> calls(5, {.seconds = 100e-6});
   // A factor of 1.3 on the share.
-  for (const double share : {0.25, 0.5, 1.0}) calls.push_back({.seconds = 100e-6 * (1 + 0.3 * share), .shared = share});
+  for (const double share : {0.25, 0.5, 1.0})
+    calls.push_back({.seconds = 100e-6 / (1 - share + share / 1.3), .shared = share});
   const std::vector<DeckTimes> decks{deck_of(key, calls)};
-  const auto slowdown = slowdown_of(decks, Load::product);
+  const auto slowdown = slowdown_of(decks, Load::product, true);
   ASSERT_TRUE(slowdown);
   EXPECT_NEAR(slowdown->factor, 1.3, 1e-9);
   EXPECT_EQ(slowdown->calls, 6);
-  EXPECT_FALSE(slowdown_of(decks, Load::kernel));
+  EXPECT_FALSE(slowdown_of(decks, Load::kernel, true));
 
   // Work that never runs alone is corrected with it.
   std::vector<DeckTimes> both = decks;
-  both[0].ranks[0].work[WorkKey::of(product(32))] = std::vector<TracedCall>(4, {.seconds = 115e-6, .shared = 0.5});
+  both[0].ranks[0].work[WorkKey::of(product(32))] =
+      std::vector<TracedCall>(4, {.seconds = 100e-6 / (0.5 + 0.5 / 1.3), .shared = 0.5});
   machine::Machine m;
   const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
   const auto remarks = add_work(m, both, false, source);
@@ -221,7 +247,7 @@ TEST(CalibrateTimes, SlowdownsLeaveOutOutliers) {
   std::vector<SharedCall> calls;
   for (int i = 0; i < 20; ++i) {
     const double share = 0.1 + 0.04 * i;
-    calls.push_back({50e-6, 50e-6 * (1 + 0.4 * share) * (i % 2 == 0 ? 1.01 : 0.99), share});
+    calls.push_back({50e-6, 50e-6 / (1 - share + share / 1.4) * (i % 2 == 0 ? 1.01 : 0.99), share});
   }
   calls.push_back({50e-6, 4000e-6, 0.5});  // lost its core
   const auto slowdown = fit_slowdown(calls);
