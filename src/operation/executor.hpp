@@ -96,6 +96,8 @@ class Waits {
   virtual void wait(const tensor::Exec& exec, const Place& place, const Product& product) = 0;
   virtual void wait(const tensor::Exec& exec, const Place& place, const Attention& attention) = 0;
   virtual void wait(const tensor::Exec& exec, const Place& place, const Kernel& kernel) = 0;
+  /// Called at the begin of a step.
+  virtual void begin_step() {}
   /// Called after each collective on the compute stream, where the ranks of a group wait for each other.
   virtual void met() {}
   /// Called with the host's seconds in which collectives were advanced after a product or attention. In a training they
@@ -150,6 +152,10 @@ class Executor {
     return *exec_;
   }
 
+  /// To be called at the begin of a step that runs.
+  void begin_step() {
+    if (waits_ != nullptr) waits_->begin_step();
+  }
   /// The double in `number`, 8 bytes of u8, once the execution space has done all work given to it. 0 in a skeleton,
   /// where it means nothing. Only if it runs.
   double value(const tensor::Tensor& number) const;

@@ -32,7 +32,10 @@ class MachineTimes final : public ComputingTimes {
     if (const auto* a = o.attention()) return times_.attention(*a).seconds;
     return times_.kernel(o.kernel()->name, o.read + o.written).seconds;
   }
-  double arrival_spread() const override { return machine_.spread_calls.given() ? machine_.spread_calls.value : 0; }
+  Spread spread() const override {
+    const auto of = [](const machine::Figure& f) { return f.given() ? f.value : 0; };
+    return {of(machine_.spread_calls), of(machine_.spread_ranks), of(machine_.spread_steps)};
+  }
 
  private:
   machine::Machine machine_;

@@ -4,6 +4,8 @@
 #include "project/skeleton_waits.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "train/record.hpp"
 
@@ -44,6 +46,16 @@ Key key_of(profile::Phase phase, const Attention& a) {
 
 Key key_of(profile::Phase phase, const Kernel& k) { return {phase, k.name, k.rows, k.cols, 0, k.read, k.written}; }
 
+/// x with Φ(x) = p, of the standard normal distribution, by bisection. 0 < p < 1.
+double normal_quantile(double p) {
+  double low = -10, high = 10;
+  while (high - low > 1e-12) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::numbers::sqrt2) / 2 < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
 template <class What>
 Operation operation_of(const Place& place, const What& what) {
   Operation o;
@@ -60,10 +72,27 @@ Operation operation_of(const Place& place, const What& what) {
 
 }  // namespace
 
+UnevenWaits::UnevenWaits(const ComputingTimes::Spread& spread, int rank, int ranks)
+    : random_(static_cast<std::uint64_t>(rank)), spread_(spread) {
+  if (ranks < 2) return;
+  // The ranks in the order of the fractions of multiples of the golden ratio, in which neighbours are far apart, at the
+  // quantiles of a normal distribution: Φ⁻¹((place + 1/2) / ranks), less their mean, by their standard deviation.
+  const auto fraction = [](int r) { return std::fmod(r * std::numbers::phi, 1.0); };
+  double squares = 0;
+  int place = 0;
+  for (int r = 0; r < ranks; ++r) {
+    const double z = normal_quantile((r + 0.5) / ranks);
+    squares += z * z;
+    place += fraction(r) < fraction(rank) ? 1 : 0;
+  }
+  of_rank_ = factor_ = 1 + spread.ranks * normal_quantile((place + 0.5) / ranks) / std::sqrt(squares / (ranks - 1));
+}
+
 SkeletonWaits::SkeletonWaits(const tensor::Exec& exec, const train::Setup& setup, std::unique_ptr<ComputingTimes> times)
     : times_(std::move(times)),
       waiter_(exec, 1e9 * setup.config.run.skeleton_load),
-      arrivals_(times_ == nullptr ? 0 : times_->arrival_spread(), setup.place.rank()) {
+      uneven_(times_ == nullptr ? ComputingTimes::Spread{} : times_->spread(), setup.place.rank(),
+              static_cast<int>(setup.mesh.ranks())) {
   if (times_ == nullptr) return;
   for (const train::StepOfRun& kind : train::kStepsOfRun) {
     step_s_ = 0;  // of the last kind
@@ -88,13 +117,14 @@ void SkeletonWaits::wait_for(const tensor::Exec& exec, const Place& place, const
   const auto found = seconds_.find(key);
   // Every operation of a step was recorded. One of a kind of step that was not is looked up now.
   const double seconds = found != seconds_.end() ? found->second : look_up(key, operation_of(place, what));
-  waiter_.wait(exec, arrivals_.next(seconds));
+  waiter_.wait(exec, uneven_.next(seconds));
 }
 
-void SkeletonWaits::met() { arrivals_.met(); }
+void SkeletonWaits::begin_step() { uneven_.begin_step(); }
+void SkeletonWaits::met() { uneven_.met(); }
 /// On a device the host advances collectives while kernels wait.
 void SkeletonWaits::advanced(double seconds) {
-  if (times_ != nullptr && !tensor::kDevice) arrivals_.passed(seconds);
+  if (times_ != nullptr && !tensor::kDevice) uneven_.passed(seconds);
 }
 
 void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Product& product) {

@@ -21,9 +21,11 @@ class ComputingTimes {
  public:
   virtual ~ComputingTimes() = default;
   virtual double seconds(const operation::Operation& operation) const = 0;
-  /// Standard deviation, in seconds, of when ranks come to a collective that none of them overlaps
-  /// (machine::Machine::spread_calls); 0: not known.
-  virtual double arrival_spread() const { return 0; }
+  /// How ranks differ; 0: not known. See machine::Machine::spread_calls, spread_ranks and spread_steps.
+  struct Spread {
+    double calls_s = 0, ranks = 0, steps = 0;
+  };
+  virtual Spread spread() const { return {}; }
 };
 
 /// The times that run.skeleton_times names; null if it is empty. `said` is set to a line for the header.
@@ -39,20 +41,21 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
 /// one of them up throws.
 std::unique_ptr<ComputingTimes> require_skeleton_times(const train::Setup& setup, std::string& said);
 
-/// Makes the waits between two collectives longer or shorter, by a number that is drawn for each collective from a
-/// normal distribution around 0. So ranks arrive unevenly, and the sum of many waits stays what it was.
-class UnevenArrivals {
+/// Makes the waits of a rank longer or shorter, as ComputingTimes::Spread says. The mean over ranks and steps stays.
+class UnevenWaits {
  public:
-  /// `spread_s`: the standard deviation; 0: no wait changes. Ranks draw differently.
-  UnevenArrivals(double spread_s, int rank) : random_(static_cast<std::uint64_t>(rank)), spread_s_(spread_s) {}
-  /// To be called after a collective.
-  void met() { later_s_ += spread_s_ * normal_(random_); }
+  /// Of rank `rank` of `ranks`. Ranks are spread evenly over a normal distribution, neighbours far from each other;
+  /// what changes from step to step and from collective to collective is drawn from one.
+  UnevenWaits(const ComputingTimes::Spread& spread, int rank, int ranks);
+  void begin_step() { factor_ = of_rank_ + spread_.steps * normal_(random_); }
+  /// To be called after a collective for which ranks wait.
+  void met() { later_s_ += spread_.calls_s * normal_(random_); }
   /// So many seconds of the next waits have passed already.
   void passed(double seconds) { later_s_ -= seconds; }
   /// The seconds of the next wait, which without a spread would take `seconds`. A wait is never below 0: what is left
   /// then shortens the wait after it.
   double next(double seconds) {
-    const double due = seconds + later_s_;
+    const double due = factor_ * seconds + later_s_;
     later_s_ = std::min(0.0, due);
     return std::max(0.0, due);
   }
@@ -60,11 +63,12 @@ class UnevenArrivals {
  private:
   std::mt19937_64 random_;
   std::normal_distribution<double> normal_;
-  double spread_s_, later_s_ = 0;
+  ComputingTimes::Spread spread_;
+  double of_rank_ = 1, factor_ = 1, later_s_ = 0;
 };
 
 /// Waits as long as run.skeleton_times says. The times are looked up once for operations that are alike. Ranks
-/// arrive as unevenly at collectives on the compute stream as ComputingTimes::arrival_spread says.
+/// differ as ComputingTimes::spread says.
 class SkeletonWaits final : public operation::Waits {
  public:
   /// Looks up the times of all operations of `setup`, so that later calls throw nothing. `times` may be null: then no
@@ -74,6 +78,7 @@ class SkeletonWaits final : public operation::Waits {
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Product& product) override;
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Attention& attention) override;
   void wait(const tensor::Exec& exec, const operation::Place& place, const operation::Kernel& kernel) override;
+  void begin_step() override;
   void met() override;
   void advanced(double seconds) override;
 
@@ -92,7 +97,7 @@ class SkeletonWaits final : public operation::Waits {
   kernels::Waiter waiter_;
   std::map<Key, double> seconds_;
   double step_s_ = 0;
-  UnevenArrivals arrivals_;
+  UnevenWaits uneven_;
 };
 
 }  // namespace shard8::project

@@ -82,6 +82,7 @@ void Trainer::start() {
 
 void Trainer::begin_step() {
   timer_.begin_step();
+  executor_->begin_step();
   if (!std::exchange(begun_, false)) weights_.begin_step(visits_);
   clear(state_.activations.loss);
 }

@@ -135,10 +135,10 @@ TEST(SkeletonTimes, of_a_machine_add_up_to_the_projection) {
   }
 }
 
-TEST(UnevenArrivals, spread_what_they_should_and_keep_the_sum) {
+TEST(UnevenWaits, spread_what_they_should_and_keep_the_sum) {
   constexpr double kSpread = 12e-6;
   constexpr int kCollectives = 20000;
-  UnevenArrivals one(kSpread, 0), other(kSpread, 1), even(0, 0);
+  UnevenWaits one({.calls_s = kSpread}, 0, 2), other({.calls_s = kSpread}, 1, 2), even({}, 0, 2);
   double sum = 0, squares = 0, waited = 0;
   for (int i = 0; i < kCollectives; ++i) {
     // Waits of 5 us each, of which the first ones alone cannot be shortened by enough.
@@ -152,11 +152,46 @@ TEST(UnevenArrivals, spread_what_they_should_and_keep_the_sum) {
     sum += a;
     squares += (a - 100e-6) * (a - 100e-6);
     waited += std::max(a, b) - b;
-    for (UnevenArrivals* rank : {&one, &other, &even}) rank->met();
+    for (UnevenWaits* rank : {&one, &other, &even}) rank->met();
   }
   EXPECT_NEAR(sum / kCollectives, 100e-6, 0.03 * kSpread);
   EXPECT_NEAR(std::sqrt(squares / kCollectives), kSpread, 0.03 * kSpread);
   EXPECT_NEAR(waited / kCollectives, kSpread / std::sqrt(std::numbers::pi), 0.03 * kSpread);  // the larger of two
+  one.passed(3e-6);
+  UnevenWaits again({}, 0, 2);
+  again.passed(7e-6);
+  EXPECT_EQ(again.next(5e-6), 0);
+  EXPECT_NEAR(again.next(5e-6), 3e-6, 1e-15);
+  EXPECT_EQ(again.next(5e-6), 5e-6);
+}
+
+TEST(UnevenWaits, ranks_and_steps_differ) {
+  for (const int ranks : {2, 3, 8, 100}) {
+    double sum = 0, squares = 0, nearest = 1;
+    double before = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const double longer = UnevenWaits({.ranks = 0.01}, rank, ranks).next(1) - 1;
+      sum += longer;
+      squares += longer * longer;
+      if (rank > 0) nearest = std::min(nearest, std::abs(longer - before));
+      before = longer;
+    }
+    EXPECT_NEAR(sum, 0, 1e-9) << ranks;
+    EXPECT_NEAR(std::sqrt(squares / (ranks - 1)), 0.01, 1e-9) << ranks;
+    EXPECT_GT(nearest, 0.005) << ranks;  // tensor ranks are neighbours
+  }
+  UnevenWaits rank({.steps = 0.02}, 3, 8);
+  double sum = 0, squares = 0;
+  constexpr int kSteps = 20000;
+  for (int step = 0; step < kSteps; ++step) {
+    rank.begin_step();
+    const double first = rank.next(1);
+    EXPECT_EQ(rank.next(1), first);
+    sum += first - 1;
+    squares += (first - 1) * (first - 1);
+  }
+  EXPECT_NEAR(sum / kSteps, 0, 6e-4);
+  EXPECT_NEAR(std::sqrt(squares / kSteps), 0.02, 6e-4);
 }
 
 TEST(SkeletonTimes, none_are_zero_and_said) {
