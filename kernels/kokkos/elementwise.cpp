@@ -38,6 +38,21 @@ void residual(const Exec& exec, T* out, const T* x, const T* y, const T* bias, s
 }
 
 template <class T>
+void add(const Exec& exec, float* sum, const T* x, std::int64_t count) {
+  constexpr int kN = kPack<float>;
+  const bool fits = packs_fit<kN>(kN, sum, x);
+  for_spans(
+      exec, "shard8::kernels::add_gradients", count,
+      SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+        row_packs<kN>(team, n, fits, [to = sum + first, from = x + first](auto w, std::int64_t i) {
+          const auto a = w.load(to, i);
+          const auto b = w.load(from, i);
+          w.store(to, i, w.each([&](int j) { return a[j] + b[j]; }));
+        });
+      });
+}
+
+template <class T>
 void sum(const Exec& exec, const tensor::SumOfPartials& x) {
   constexpr int kN = kPack<T>;
   Kokkos::Array<const T*, tensor::PartialSums::kMost> of{};
@@ -191,6 +206,12 @@ void residual_add(const Exec& exec, const tensor::Tensor& out, const tensor::Ten
       residual(exec, out.as<T>(), x.as<T>(), y.as<T>(), bias.as<T>(), x.rows(), x.cols());
     }
   });
+}
+
+void add_gradients(const Exec& exec, const tensor::Tensor& sum, const tensor::Tensor& x) {
+  require_count("add_gradients", "x", x, sum.count());
+  dispatch_real(x.dtype, "add_gradients",
+                [&]<class T>(std::type_identity<T>) { add(exec, sum.as<float>(), x.as<T>(), sum.count()); });
 }
 
 void make_sum(const Exec& exec, const tensor::SumOfPartials& x) {

@@ -39,6 +39,10 @@ struct Choices<Gather> {
   static constexpr std::array<std::string_view, 4> names = {"auto", "fp8", "bf16", "fp32"};
 };
 template <>
+struct Choices<Accumulate> {
+  static constexpr std::array<std::string_view, 2> names = {"full", "sharded"};
+};
+template <>
 struct Choices<Recipe> {
   static constexpr std::array<std::string_view, 5> names = {"none", "delayed", "current", "block", "mxfp8"};
 };

@@ -16,6 +16,7 @@ enum class Backend { automatic, mpi, nccl };
 enum class Device { automatic, host, cuda };
 enum class FloatType { fp32, bf16 };
 enum class Gather { automatic, fp8, bf16, fp32 };
+enum class Accumulate { full, sharded };
 enum class Recipe { none, delayed, current, block, mxfp8 };
 enum class Fp8Format { automatic, hybrid, e4m3 };
 enum class AmaxAlgo { max, most_recent };
@@ -98,6 +99,9 @@ struct Fp8Config {
 struct FsdpConfig {
   bool reshard_after_forward = true;  ///< free gathered layers between forward and backward
   std::int64_t prefetch = 1;          ///< units gathered ahead of the one that computes
+  /// Where gradients of several micro-batches are summed. full: unsharded, and reduced after the last micro-batch;
+  /// sharded: in the gradient shards, reduced after each.
+  Accumulate accumulate = Accumulate::full;
   /// The type in which weights are gathered. With fp32 and compute bf16 each receiver rounds. With an FP8 recipe this
   /// is the type of the FP8 linears' weights; all other weights are gathered in the compute type. Loaded default: fp8
   /// with a recipe, else the type of precision.compute.

@@ -60,6 +60,10 @@ constexpr Field kFsdp[] = {
      .bounds = at_least(0),
      .unit = "units",
      .help = "units gathered ahead, at most model.layers"},
+    {.key = "accumulate",
+     .access = access<&Config::fsdp, &FsdpConfig::accumulate>(),
+     .help = "where micro-batches' gradients are summed; full: unsharded, reduced after the last; sharded: in shards, "
+             "reduced after each"},
     {.key = "gather",
      .access = access<&Config::fsdp, &FsdpConfig::gather>(),
      .default_note = "auto: fp8 with a recipe, else precision.compute",

@@ -3,6 +3,7 @@
 
 #include "fsdp/gradient_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/elementwise.hpp"
@@ -21,7 +22,9 @@ GradientStore::GradientStore(operation::Executor& executor, const UnitBuffers& b
 
 GradientStore::Place GradientStore::make_place(int unit) const {
   const GradientSlots& memory = buffers_.gradients();
-  Place made{memory.first_slot(unit), memory.first_place(unit), {}, {}};
+  Place made;
+  made.slot = memory.first_slot(unit);
+  made.forms = memory.first_place(unit);
   const auto& parameters = buffers_.units()[static_cast<std::size_t>(unit)].parameters;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const ShardLayout& layout = buffers_.weights(unit)[p].layout;
@@ -31,6 +34,7 @@ GradientStore::Place GradientStore::make_place(int unit) const {
     const std::int64_t overwritten = parameters[p].gradient_overwritten ? layout.rows : 0;
     const Tensor cleared = padded.slice(overwritten, layout.padded_rows() - overwritten);
     if (cleared.count() > 0) made.cleared.push_back(cleared);
+    made.shards.push_back(buffers_.weights(unit)[p].gradient);
   }
   return made;
 }
@@ -45,10 +49,12 @@ int GradientStore::slot_of(int unit) {
   return s;
 }
 
-GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) {
+GradientStore::Gradients GradientStore::begin(int unit) {
   const int s = slot_of(unit);
+  if (std::find(in_flight_.begin(), in_flight_.end(), s) != in_flight_.end()) complete(s);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
-  if (slot.unit >= 0 && slot.unit != unit) complete(s);
+  SHARD8_REQUIRE(slot.unit < 0 || slot.unit == unit,
+                 "gradients of unit {} need the slot of unit {}, which was not reduced", unit, slot.unit);
   Place& place = places_[static_cast<std::size_t>(unit)];
   buffers_.gradients().move(place.slot, s, [&](const MoveViews& move) {
     move(place.forms);
@@ -56,7 +62,7 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
     move(place.cleared);
   });
   slot.unit = unit;
-  if (!first_micro_batch) return {place.whole, true};
+  if (std::exchange(place.begun, true)) return {place.whole, true};
   const operation::At at(executor_, unit);
   for (const Tensor& cleared : place.cleared)
     executor_.issue(
@@ -65,7 +71,10 @@ GradientStore::Gradients GradientStore::begin(int unit, bool first_micro_batch) 
   return {place.whole, false};
 }
 
-void GradientStore::reduce(int unit) {
+void GradientStore::reduce(int unit, bool last_micro_batch) {
+  if (!last_micro_batch && !buffers_.reduces_each(unit)) return;
+  Place& place = places_[static_cast<std::size_t>(unit)];
+  place.begun = false;
   if (!buffers_.reduces(unit)) return;
   const int s = slot_of(unit);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
@@ -73,13 +82,16 @@ void GradientStore::reduce(int unit) {
                  "gradients of unit {} are not ready to be reduced", unit);
   while (in_flight_.size() >= kReductionsInFlight) complete(in_flight_.front());
   in_flight_.push_back(s);
+  slot.first = !std::exchange(place.summing, !last_micro_batch);
+  slot.last = last_micro_batch;
   const operation::At at(executor_, unit);
-  const auto& [whole, sent, received] = forms(unit);
+  const auto& [whole, sent, staged] = place.forms;
   for (std::size_t p = 0; p < sent.size() && !in_fp32(); ++p) cast(sent[p], whole[p]);
   if (buffers_.shard_ranks(unit) == 1) {
-    slot.replica_sum = sum(unit);
+    slot.replica_sum = sum(unit, staged);
     return;
   }
+  const std::vector<Tensor>& received = in_fp32() && slot.first ? place.shards : staged;
   items_.clear();
   for (std::size_t p = 0; p < sent.size(); ++p) items_.push_back({received[p], sent[p]});
   const base::AxisSet sharded = buffers_.sharing(unit).sharded;
@@ -97,9 +109,15 @@ void GradientStore::cast(const Tensor& to, const Tensor& from) {
                   [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
 }
 
-operation::Issued<comm::Request> GradientStore::sum(int unit) {
+void GradientStore::add(const Tensor& sum, const Tensor& from) {
+  executor_.issue(
+      operation::Kernel{"add_gradients", sum.rows(), sum.cols(), from.dtype, sum.dtype}.reads(from).reads(sum).writes(
+          sum),
+      [&](const tensor::Exec& exec) { kernels::add_gradients(exec, sum, from); });
+}
+
+operation::Issued<comm::Request> GradientStore::sum(int unit, const std::vector<Tensor>& shards) {
   const base::AxisSet summed = buffers_.sharing(unit).summed();
-  const std::vector<Tensor>& shards = forms(unit).received;
   return executor_.issue({.op = profile::Collective::all_reduce,
                           .group = summed,
                           .ranks = buffers_.sum_ranks(unit),
@@ -108,27 +126,44 @@ operation::Issued<comm::Request> GradientStore::sum(int unit) {
                          [&] { return mesh_.group(summed).all_reduce(shards, comm::Communicator::Reduce::sum); });
 }
 
-/// Waits for the reduce-scatter of the unit in slot `s`, reduces over the replicas, and frees the slot. A sum over
-/// replicas in fp32 does not use the memory of the slot, so it may still be in flight at the end.
+/// Waits for the reduce-scatter of the unit in slot `s`, adds what it brought, reduces over the replicas if it is the
+/// step's last one, and frees the slot. A sum over replicas in fp32 does not use the memory of the slot, so it may
+/// still be in flight at the end.
 void GradientStore::complete(int s) {
   std::erase(in_flight_, s);
   Slot& slot = slots_[static_cast<std::size_t>(s)];
-  const operation::At at(executor_, slot.unit);
+  const int unit = slot.unit;
+  const operation::At at(executor_, unit);
   auto scope = executor_.timer().phase(profile::Phase::reduce_wait, "wait");
   executor_.wait(slot.scatter);
-  if (buffers_.shard_ranks(slot.unit) > 1 && buffers_.sum_ranks(slot.unit) > 1) {
+  const std::vector<Tensor>& shards = place(unit).shards;
+  const std::vector<Tensor>& received = place(unit).forms.received;
+  const bool each = buffers_.reduces_each(unit);
+  if (each) add_received(unit, slot.first);
+  bool staged = !each && !in_fp32();  // `received` has the gradients of the step
+  if (slot.last && buffers_.shard_ranks(unit) > 1 && buffers_.sum_ranks(unit) > 1) {
     while (replica_sums_.size() >= kReductionsInFlight) {
       executor_.wait(replica_sums_.front());
       replica_sums_.erase(replica_sums_.begin());
     }
-    slot.replica_sum = sum(slot.unit);
-    if (in_fp32()) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
+    for (std::size_t p = 0; p < shards.size() && each && !in_fp32(); ++p) cast(received[p], shards[p]);
+    staged = !in_fp32();
+    slot.replica_sum = sum(unit, staged ? received : shards);
+    if (!staged) replica_sums_.push_back(std::exchange(slot.replica_sum, {}));
   }
   executor_.wait(slot.replica_sum);
-  const std::vector<Tensor>& received = forms(slot.unit).received;
-  for (std::size_t p = 0; p < received.size() && !in_fp32(); ++p)
-    cast(buffers_.weights(slot.unit)[p].gradient, received[p]);
+  for (std::size_t p = 0; p < shards.size() && staged; ++p) cast(shards[p], received[p]);
   slot.unit = -1;
+}
+
+void GradientStore::add_received(int unit, bool first) {
+  if (first && in_fp32()) return;  // received in the gradient shards
+  auto phase = executor_.timer().phase(profile::Phase::backward, "add gradients");
+  const std::vector<Tensor>& received = place(unit).forms.received;
+  for (std::size_t p = 0; p < received.size(); ++p) {
+    const Tensor& shard = place(unit).shards[p];
+    first ? cast(shard, received[p]) : add(shard, received[p]);
+  }
 }
 
 void GradientStore::finish_replica_sums() {

@@ -16,8 +16,10 @@ namespace shard8::fsdp {
 inline constexpr int kReductionsInFlight = 2;
 
 /// The gradients of the units during a step. Each rank sums the unsharded gradients of a unit over the micro-batches.
-/// Then they are reduce-scattered into the gradient shards while the backward pass of other units runs. With hybrid
-/// sharding the shards are then all-reduced over the replicas.
+/// Then they are reduce-scattered into the gradient shards while the backward pass of other units runs. With
+/// Options::sharded_sums the gradients of each micro-batch are reduce-scattered, while the next one's forward runs as
+/// well, and summed in the gradient shards. With hybrid sharding the shards are all-reduced over the replicas, once a
+/// step.
 class GradientStore {
  public:
   /// The arguments must live longer than this object. A unit is reduced in the groups of `mesh` of its base::Sharing.
@@ -28,13 +30,14 @@ class GradientStore {
     std::span<const tensor::Tensor> whole;  ///< by parameter: (rows, cols), or (rows) for a vector; fp32, no padding
     bool accumulate = false;                ///< false: parameters with gradient_overwritten must be overwritten
   };
-  /// The buffers in which the caller sums the gradients of `unit` in this micro-batch. In the first micro-batch
-  /// gradients that are not overwritten, and padding, are cleared. Waits for an earlier reduction that uses the slot
-  /// (phase reduce_wait).
-  Gradients begin(int unit, bool first_micro_batch);
-  /// Starts the reduction of `unit`. The caller must have added all gradients of this step. Waits for the oldest
-  /// reduction if kReductionsInFlight are in flight (phase reduce_wait). Does nothing without ranks to reduce over.
-  void reduce(int unit);
+  /// The buffers in which the caller sums the gradients of `unit` in this micro-batch. In the first call since they
+  /// were reduced, gradients that are not overwritten, and padding, are cleared. Waits for an earlier reduction that
+  /// uses the slot (phase reduce_wait).
+  Gradients begin(int unit);
+  /// Starts the reduction of `unit`, if each micro-batch is reduced or this is the step's last one. The caller must
+  /// have added all gradients of this micro-batch. Waits for the oldest reduction if kReductionsInFlight are in flight
+  /// (phase reduce_wait). Without ranks to reduce over only the next begin() follows from it.
+  void reduce(int unit, bool last_micro_batch);
   /// Waits for the reduction of `unit`, if it is in flight (phase reduce_wait). After the call WeightForms::gradient
   /// of `unit` are the gradients of the step. Waits are short if units are finished in the order in which they were
   /// reduced.
@@ -44,7 +47,8 @@ class GradientStore {
 
  private:
   struct Slot {
-    int unit = -1;  ///< whose gradients the slot holds, or -1
+    int unit = -1;                   ///< whose gradients the slot holds, or -1
+    bool first = true, last = true;  ///< of the step's reductions of the unit: the one under way
     operation::Issued<comm::Request> scatter, replica_sum;
   };
   /// The gradients of a unit in the slot in which they were summed last, with views that are made once.
@@ -52,17 +56,24 @@ class GradientStore {
     int slot = 0;
     GradientForms forms;
     std::vector<tensor::Tensor> whole;    ///< Gradients::whole
-    std::vector<tensor::Tensor> cleared;  ///< what the first micro-batch clears
+    std::vector<tensor::Tensor> cleared;  ///< what the first begin() clears
+    std::vector<tensor::Tensor> shards;   ///< WeightForms::gradient
+    bool begun = false;                   ///< begin() was called since the unit was reduced
+    bool summing = false;                 ///< an earlier micro-batch of this step was reduced
   };
   Place make_place(int unit) const;
   int slot_of(int unit);
   void complete(int slot);
+  /// Adds what a reduction of one of several micro-batches brought to the gradient shards of the unit. `first`: of the
+  /// step's first one, which the shards begin with.
+  void add_received(int unit, bool first);
   void finish_replica_sums();
   bool in_fp32() const { return buffers_.options().reduce == tensor::DType::fp32; }
-  GradientForms& forms(int unit) { return places_[static_cast<std::size_t>(unit)].forms; }
-  /// Starts the sum of the gradient shards of `unit` over the ranks with equal shards.
-  operation::Issued<comm::Request> sum(int unit);
+  const Place& place(int unit) const { return places_[static_cast<std::size_t>(unit)]; }
+  /// Starts the sum of `shards`, gradient shards of `unit`, over the ranks with equal shards.
+  operation::Issued<comm::Request> sum(int unit, const std::vector<tensor::Tensor>& shards);
   void cast(const tensor::Tensor& to, const tensor::Tensor& from);
+  void add(const tensor::Tensor& sum, const tensor::Tensor& from);
 
   operation::Executor& executor_;
   const UnitBuffers& buffers_;

@@ -77,14 +77,18 @@ GradientSlots::GradientSlots(const std::vector<UnitShape>& units, const WeightsO
   std::vector<int> rotating, own;
   for (int u = 0; u < static_cast<int>(units.size()); ++u) {
     const bool summed_once = units[index(u)].rotating || units[index(u)].single_use;
-    const bool rotates = summed_once && mesh.ranks(units[index(u)].sharing().sharded) > 1 && !options.accumulate;
+    const base::Sharing sharing = units[index(u)].sharing();
+    const bool rotates =
+        summed_once && mesh.ranks(sharing.sharded) > 1 && (!options.accumulate || options.reduces_each(sharing));
     (rotates ? rotating : own).push_back(u);
   }
   add(static_cast<int>(units.size()), rotating, kRotating, own, {}, arena, [&](int u) {
     const base::Sharing sharing = units[index(u)].sharing();
     const bool reduces = mesh.ranks(sharing.sharded | sharing.summed()) > 1;
-    const bool staged = reduces && options.reduce != tensor::DType::fp32;
-    return GradientForms::make(weights[index(u)], staged, options.reduce, arena);
+    const GradientForms::Reduction reduction{.staged = reduces && options.reduce != tensor::DType::fp32,
+                                             .summed = options.reduces_each(sharing),
+                                             .dtype = options.reduce};
+    return GradientForms::make(weights[index(u)], reduction, arena);
   });
 }
 
@@ -112,15 +116,17 @@ void add_gradients(std::vector<WeightForms>& unit, tensor::Arena& arena) {
   for (WeightForms& w : unit) w.gradient = w.allocate(w.layout.rows_per_shard, tensor::DType::fp32, arena);
 }
 
-/// As add_gradients() for each unit, but in lent memory where they fit. With one shard the gradients are summed in the
-/// shards, while the caller still uses the lent memory.
-WeightsOfUnits with_gradients(WeightsOfUnits weights, const std::vector<Tensor>& lent, tensor::Arena& arena) {
+/// As add_gradients() for each unit, but in lent memory where they fit. With one shard, and if each micro-batch is
+/// reduced, gradients are summed in the shards, while the caller still uses the lent memory.
+WeightsOfUnits with_gradients(WeightsOfUnits weights, const std::vector<UnitShape>& units, const Options& options,
+                              const std::vector<Tensor>& lent, tensor::Arena& arena) {
   for (std::size_t u = 0; u < weights.size(); ++u) {
     std::vector<WeightForms>& unit = weights[u];
     auto needed = tensor::Arena::measure("needed", arena.kind());
     add_gradients(unit, needed);
     const bool sharded = !unit.empty() && unit.front().layout.shards > 1;
-    if (sharded && u < lent.size() && needed.used() <= lent[u].bytes()) {
+    const bool summed_before = sharded && !options.reduces_each(units[u].sharing());
+    if (summed_before && u < lent.size() && needed.used() <= lent[u].bytes()) {
       tensor::Arena in_lent("lent", arena.kind(), lent[u].data, lent[u].bytes());
       add_gradients(unit, in_lent);
     } else {
@@ -136,7 +142,7 @@ UnitBuffers::UnitBuffers(std::vector<UnitShape> units, const Options& options, t
                          const std::vector<Tensor>& lent)
     : units_(std::move(units)),
       options_(options),
-      weights_(with_gradients(make_weights(units_, options_, arenas[MemoryKind::weights]), lent,
+      weights_(with_gradients(make_weights(units_, options_, arenas[MemoryKind::weights]), units_, options_, lent,
                               arenas[MemoryKind::gradients])),
       gather_(units_, weights_, options_, arenas[MemoryKind::gathered]),
       gradients_(units_, weights_, options_, arenas[MemoryKind::gradients]) {}

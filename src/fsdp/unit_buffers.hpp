@@ -130,8 +130,9 @@ class GatherSlots : public Slots<GatheredCopy> {
   std::vector<int> backward_copy_;  ///< by unit
 };
 
-/// The slots in which gradients of units are summed. Units whose gradients are summed once in a step rotate; every
-/// other unit has a slot of its own.
+/// The slots in which gradients of units are summed. Units whose gradients are summed once before they are reduced
+/// rotate: with one micro-batch, or if each micro-batch is reduced (Options::reduces_each). Every other unit has a slot
+/// of its own.
 class GradientSlots : public Slots<GradientForms> {
  public:
   GradientSlots(const std::vector<UnitShape>& units, const std::vector<std::vector<WeightForms>>& weights,
@@ -144,8 +145,9 @@ class GradientSlots : public Slots<GradientForms> {
 class UnitBuffers {
  public:
   /// lent[u], if there is one, is memory as bytes. The gradient shards of unit u lie there if they fit. The caller must
-  /// not use this memory from the moment when all gradients of u are summed until the next step begins. With one shard
-  /// no lent memory is used. Throws Error(failed) if parameters of a unit cannot be gathered and reduced at once.
+  /// not use this memory from the moment when all gradients of u are summed until the next step begins. With one shard,
+  /// and if the shards hold sums from micro-batch to micro-batch (Options::reduces_each), no lent memory is used.
+  /// Throws Error(failed) if parameters of a unit cannot be gathered and reduced at once.
   UnitBuffers(std::vector<UnitShape> units, const Options& options, tensor::ArenaSet& arenas,
               const std::vector<tensor::Tensor>& lent = {});
 
@@ -161,6 +163,8 @@ class UnitBuffers {
   int sum_ranks(int unit) const { return options_.place.mesh().ranks(sharing(unit).summed()); }
   /// Whether the unit's gradients are reduced over ranks.
   bool reduces(int unit) const { return shard_ranks(unit) > 1 || sum_ranks(unit) > 1; }
+  /// Whether they are reduced in each of several micro-batches.
+  bool reduces_each(int unit) const { return options_.reduces_each(sharing(unit)); }
   base::Sharing sharing(int unit) const { return units_[index(unit)].sharing(); }
   /// Whether this rank counts the parameter in the norm of the gradients.
   bool counts(int unit, std::size_t parameter) const {

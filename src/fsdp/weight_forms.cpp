@@ -132,7 +132,7 @@ GatheredCopy GatheredCopy::make(const std::vector<WeightForms>& unit, std::optio
   return made;
 }
 
-GradientForms GradientForms::make(const std::vector<WeightForms>& unit, bool staged, DType reduce,
+GradientForms GradientForms::make(const std::vector<WeightForms>& unit, const Reduction& reduction,
                                   tensor::Arena& slot) {
   const auto allocate = [&](bool whole, DType dtype) {
     std::vector<Tensor> tensors;
@@ -145,8 +145,11 @@ GradientForms GradientForms::make(const std::vector<WeightForms>& unit, bool sta
   made.received.reserve(unit.size());
   for (const WeightForms& w : unit) made.received.push_back(w.gradient);
   made.whole = one_shard ? made.received : allocate(true, DType::fp32);
-  made.sent = staged ? allocate(true, reduce) : made.whole;
-  if (staged) made.received = one_shard ? made.sent : allocate(false, reduce);
+  made.sent = reduction.staged ? allocate(true, reduction.dtype) : made.whole;
+  if (one_shard)
+    made.received = made.sent;
+  else if (reduction.staged || reduction.summed)
+    made.received = allocate(false, reduction.dtype);
   return made;
 }
 

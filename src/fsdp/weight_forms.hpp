@@ -23,13 +23,14 @@
 //   read          R     Formats that products read  slot of gathers      from the gather's end, as long as communicated
 //   whole         D·S   fp32                        slot of gradients    first backward until the unit is reduced
 //   sent          D·S   Options::reduce             slot of gradients    while the unit is reduced
-//   received      S     Options::reduce             slot of gradients    while the unit is reduced
+//   received      S     Options::reduce             slot of gradients    while the unit is reduced, until it is added
 //   gradient      S     fp32                        arena gradients, or  until the next step's first backward; in lent
 //                                                   lent (UnitBuffers)   memory until the next step
 //
 // Forms that would have equal bytes are one tensor. `read` is the first R rows of `communicated`, unless the parameter
 // is converted after the gather. On one shard `communicated` is the master or the stored shard if products read these,
-// and `whole` is the gradient. With gradients reduced in fp32 `sent` is `whole` and `received` is `gradient`.
+// and `whole` is the gradient. With gradients reduced in fp32 `sent` is `whole`, and `received` is `gradient` unless
+// several reductions of a step are summed (Options::reduces_each).
 //
 // A matrix in FP8 also has inverse scales. Those of blocks lie behind the elements, in the same memory, and are
 // gathered with them. A scale of the whole matrix is not sharded: it lies in fp8::ScalingState, and all forms refer to
@@ -143,13 +144,21 @@ struct Options {
   base::Place place{};                          ///< of this rank
   int prefetch = 1;                             ///< how many of the next visits are gathered ahead
   bool reshard_after_forward = true;            ///< false: every unit has a slot of its own and stays gathered
-  bool accumulate = false;                      ///< several micro-batches: every unit keeps its unsharded gradients
+  bool accumulate = false;                      ///< a step has several micro-batches
   tensor::DType compute = tensor::DType::fp32;  ///< of weights that kernels read
   tensor::DType gather = tensor::DType::fp32;   ///< of weights that a gather transfers
   tensor::DType reduce = tensor::DType::fp32;   ///< of gradients that a reduction transfers
   /// Master shards are bf16 weights and 16-bit remainders, in place of fp32.
   bool master_remainder = false;
+  /// Whether the gradients of each of several micro-batches are reduced, and summed in the gradient shards. Otherwise
+  /// every unit keeps its unsharded gradients until those of the last micro-batch are added.
+  bool sharded_sums = false;
 
+  /// Whether a unit with this sharing is reduced in each of several micro-batches. With one shard its gradients are
+  /// summed in the gradient shards anyway.
+  bool reduces_each(const base::Sharing& sharing) const {
+    return accumulate && sharded_sums && place.mesh().ranks(sharing.sharded) > 1;
+  }
   tensor::DType master() const { return master_remainder ? tensor::DType::bf16 : tensor::DType::fp32; }
 };
 
@@ -223,10 +232,14 @@ struct GatheredCopy {
 struct GradientForms {
   std::vector<tensor::Tensor> whole, sent, received;
 
-  /// Takes memory for what is not the gradient shard itself from `slot`. `staged`: gradients are reduced in `reduce`,
-  /// not in fp32.
-  static GradientForms make(const std::vector<WeightForms>& unit, bool staged, tensor::DType reduce,
-                            tensor::Arena& slot);
+  /// How the unit is reduced.
+  struct Reduction {
+    bool staged = false;  ///< in `dtype`, not in fp32
+    bool summed = false;  ///< several times in a step: what later reductions bring is added to the gradient shards
+    tensor::DType dtype = tensor::DType::fp32;
+  };
+  /// Takes memory for what is not the gradient shard itself from `slot`.
+  static GradientForms make(const std::vector<WeightForms>& unit, const Reduction& reduction, tensor::Arena& slot);
 };
 
 }  // namespace shard8::fsdp

@@ -127,14 +127,14 @@ void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp:
                                  model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
   const LossHead::Weights w{{unit[Parameter::norm_weight].plain(), unit[Parameter::norm_bias].plain()},
                             unit[Parameter::head].plain()};
-  const auto sums = gradients.begin(root, micro_batch.first);
+  const auto sums = gradients.begin(root);
   const ByParameter<Tensor> sum(order, sums.whole);
   const Affine dnorm{sum[Parameter::norm_weight], sum[Parameter::norm_bias]};
   head_.forward_backward(
       context, activations_.loss, activations_.dresidual, {dnorm, sum[Parameter::head], sums.accumulate}, std::move(x),
       {activations_.targets, activations_.token_weights}, w, activations_.head_scratch, micro_batch.scale);
   weights.release(root);
-  if (micro_batch.last && !model_.tie_embeddings) gradients.reduce(root);
+  if (!model_.tie_embeddings) gradients.reduce(root, micro_batch.last);
 }
 
 void Transformer::recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer) {
@@ -166,7 +166,7 @@ std::optional<Gathering> Transformer::backward_layers(const Context& context, fs
     const auto& saved = activations_.layers[i];
     if (model_.recompute == deck::Recompute::full && !recomputes_from_a_copy(model_, recipe_, l))
       layer_.recompute(context, saved, x, w, activations_.layer_scratch);
-    const auto sums = gradients.begin(unit, micro_batch.first);
+    const auto sums = gradients.begin(unit);
     const auto issue = context.timer().issue(profile::Issue::layer_backward);
     const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
     if (!begun) begin_layer(i);
@@ -181,7 +181,7 @@ std::optional<Gathering> Transformer::backward_layers(const Context& context, fs
     layer_.backward(context, std::move(fc2), dx, dw, x, saved, w, activations_.layer_scratch,
                     std::cref(next));  // by reference: a copy would take host memory
     weights.release(unit);
-    if (micro_batch.last) gradients.reduce(unit);
+    gradients.reduce(unit, micro_batch.last);
   }
   return embedding;
 }
@@ -192,18 +192,16 @@ void Transformer::backward_embedding(const Context& context, std::optional<Gathe
   const At at(context.executor, table_unit());
   Embedding::Weights dw;
   if (model_.tie_embeddings)
-    dw.table = ByParameter<Tensor>(root_parameters(dims_.arch), gradients.begin(root, false).whole)[Parameter::head];
+    dw.table = ByParameter<Tensor>(root_parameters(dims_.arch), gradients.begin(root).whole)[Parameter::head];
   if (embedding_has_parameters_) {
-    const ByParameter<Tensor> unit(embedding_parameters(model_),
-                                   gradients.begin(embedding_unit(), micro_batch.first).whole);
+    const ByParameter<Tensor> unit(embedding_parameters(model_), gradients.begin(embedding_unit()).whole);
     if (!model_.tie_embeddings) dw.table = unit[Parameter::table];
     dw.positions = unit[Parameter::positions];
   }
   embedding_.backward(context, dw, activations_.dresidual, activations_.tokens, activations_.embedding_scratch,
                       std::move(begun));
-  if (!micro_batch.last) return;
-  if (model_.tie_embeddings) gradients.reduce(root);
-  if (embedding_has_parameters_) gradients.reduce(embedding_unit());
+  if (model_.tie_embeddings) gradients.reduce(root, micro_batch.last);
+  if (embedding_has_parameters_) gradients.reduce(embedding_unit(), micro_batch.last);
 }
 
 }  // namespace shard8::model

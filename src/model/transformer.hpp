@@ -17,7 +17,7 @@ namespace shard8::model {
 /// The order in which a step of `micro_batches` micro-batches uses the weights of units. With Recompute::full a layer
 /// is recomputed just before its backward. The recomputation is a visit of its own if recomputes_from_a_copy().
 std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches);
-/// The order in which a step reduces the gradients of units.
+/// The order in which a micro-batch completes, and so a step reduces, the gradients of units.
 std::vector<int> reductions(const deck::ModelConfig& model);
 /// Whether the embedding has parameters of its own: with a tied table only if there are learned positions.
 bool has_embedding_unit(const deck::ModelConfig& model);
@@ -36,10 +36,8 @@ class Transformer {
   void prepare(const tensor::Exec& exec);
 
   struct MicroBatch {
-    /// Micro-batch of the step. The first one overwrites gradients, later ones add to them. The last one starts their
-    /// reductions.
-    bool first = true, last = true;
-    float scale = 1;  ///< gradients are those of scale·Σ weight·loss
+    bool last = true;  ///< of the step
+    float scale = 1;   ///< gradients are those of scale·Σ weight·loss
   };
   /// Forward and backward of the micro-batch that lies in Activations::tokens, targets and token_weights. Adds
   /// Σ weight·loss over its tokens to Activations::loss. The weights' store must have begun a step whose visits are

@@ -57,12 +57,12 @@ void Trainer::rehearse(kernels::Tuning tuning) {
 /// Forward and backward of the tokens that lie in state_.activations, for one or two micro-batches.
 void Trainer::rehearse_step(float scale) {
   timer_.begin_step();
-  // Two micro-batches run both kinds of wgrad: the first one overwrites gradients, the second one adds to them.
+  // Two micro-batches run both kinds of wgrad, if there are both: the first one overwrites gradients, the second one
+  // adds to them.
   const std::int64_t micro_batches = std::min<std::int64_t>(setup_.layout.micro_batches, 2);
   weights_.begin_step(model::visits(setup_.config.model, setup_.weights.recipe, micro_batches));
   for (std::int64_t m = 0; m < micro_batches; ++m) {
     model::Transformer::MicroBatch batch;
-    batch.first = m == 0;
     batch.last = m + 1 == micro_batches;
     batch.scale = scale;
     model_.forward_backward(context_, weights_, gradients_, batch);

@@ -36,6 +36,7 @@ Setup Setup::make(const deck::Config& config, int rank, int threads) {
   s.fsdp.prefetch = static_cast<int>(config.fsdp.prefetch);
   s.fsdp.reshard_after_forward = config.fsdp.reshard_after_forward;
   s.fsdp.accumulate = s.layout.micro_batches > 1;
+  s.fsdp.sharded_sums = config.fsdp.accumulate == deck::Accumulate::sharded;
   s.fsdp.compute = compute;
   s.fsdp.gather = gather_dtype(config);
   s.fsdp.reduce = model::dtype_of(config.precision.reduce);

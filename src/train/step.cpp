@@ -10,7 +10,7 @@ StepResult Trainer::step(std::int64_t step) {
   begin_step();  // the order in which this step uses units, unless the step before has begun it
   for (std::int64_t m = 0; m < micro_batches(); ++m) {
     load(step, m);        // tokens of this data rank
-    forward_backward(m);  // gathers weights; after the last micro-batch starts to reduce gradients
+    forward_backward(m);  // gathers weights; starts to reduce gradients, after the last or each micro-batch
   }
   collect_timings();  // reads the times of the step before, while a device works on this one
   const double rate = learning_rate(step);

@@ -106,7 +106,6 @@ void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
 
 void Trainer::forward_backward(std::int64_t micro_batch) {
   model::Transformer::MicroBatch m;
-  m.first = micro_batch == 0;
   m.last = micro_batch + 1 == setup_.layout.micro_batches;
   m.scale = static_cast<float>(1.0 / static_cast<double>(tokens_per_step()));
   model_.forward_backward(context_, weights_, gradients_, m);

@@ -60,9 +60,10 @@ inline int world_size() {
 }
 
 inline std::string name_of(const fsdp::Options& o) {
-  return fmt::format("mesh {}, prefetch {}, reshard {}, accumulate {}, compute {}, gather {}, reduce {}",
-                     text_of(o.place.mesh()), o.prefetch, o.reshard_after_forward, o.accumulate, name_of(o.compute),
-                     name_of(o.gather), name_of(o.reduce));
+  return fmt::format(
+      "mesh {}, prefetch {}, reshard {}, accumulate {}, sharded sums {}, compute {}, gather {}, reduce {}",
+      text_of(o.place.mesh()), o.prefetch, o.reshard_after_forward, o.accumulate, o.sharded_sums, name_of(o.compute),
+      name_of(o.gather), name_of(o.reduce));
 }
 
 }  // namespace shard8::tests

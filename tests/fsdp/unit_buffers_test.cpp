@@ -38,8 +38,9 @@ std::vector<Options> all_options() {
                  {std::pair{DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::fp32}})
               for (const DType reduce : {DType::fp32, DType::bf16})
                 for (const bool remainder : {false, true})
-                  all.push_back({tests::first_of(shards, replicas), prefetch, reshard, accumulate, compute, gather,
-                                 reduce, remainder});
+                  for (const bool sharded_sums : {false, true})
+                    all.push_back({tests::first_of(shards, replicas), prefetch, reshard, accumulate, compute, gather,
+                                   reduce, remainder, sharded_sums});
   return all;
 }
 
@@ -161,6 +162,39 @@ TEST(UnitBuffers, UnshardedGradients) {
   EXPECT_EQ(accumulating[MemoryKind::gradients].high_water(), shards + kLayers * layer + others);
 }
 
+// With sums in shards the gradients of two layers are unsharded at a time, as with one micro-batch. Each slot also has
+// memory for the shards that a later reduction brings.
+TEST(UnitBuffers, SumsInShards) {
+  const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
+  const std::size_t layer_shards = block(2, 4) + block(4 * 6, 4) + block(1 * 9, 4);
+  const std::size_t others = block(3 * 6, 4) + block(1, 4) + block(3 * 6, 4);
+  Options options{tests::first_of(4), 1, true, true, DType::fp32, DType::fp32, DType::fp32};
+  auto full = tensor::ArenaSet::measure();
+  const UnitBuffers whole(tests::small_units(), options, full);
+  EXPECT_FALSE(whole.reduces_each(1));
+  options.sharded_sums = true;
+  auto arenas = tensor::ArenaSet::measure();
+  const UnitBuffers buffers(tests::small_units(), options, arenas);
+  EXPECT_TRUE(buffers.reduces_each(1));
+  EXPECT_EQ(buffers.gradients().rotating_slots(), 2);
+  EXPECT_EQ(full[MemoryKind::gradients].used() - arenas[MemoryKind::gradients].used(),
+            (kLayers - 2) * layer - 2 * layer_shards - others);
+  for (int u = 0; u < kLayers + 2; ++u)
+    for (std::size_t p = 0; p < buffers.weights(u).size(); ++p)
+      EXPECT_NE(buffers.gradients().place(buffers.gradients().first_slot(u), u).received[p].data,
+                buffers.weights(u)[p].gradient.data);
+  // With one shard gradients are summed in the gradient shards, and with one micro-batch nothing is summed.
+  for (Options other : {Options{}, options}) {
+    other.sharded_sums = true;
+    other.accumulate = other.place.mesh() != options.place.mesh();
+    auto memory = tensor::ArenaSet::measure(), without = tensor::ArenaSet::measure();
+    EXPECT_FALSE(UnitBuffers(tests::small_units(), other, memory).reduces_each(1));
+    other.sharded_sums = false;
+    EXPECT_FALSE(UnitBuffers(tests::small_units(), other, without).reduces_each(1));
+    EXPECT_EQ(memory.bytes(), without.bytes());
+  }
+}
+
 // Rotating slots are as large as the largest layer. With shards of multiples of 8 rows, 13 rows are padded to 32,
 // not 16.
 TEST(UnitBuffers, LayersMayHaveDifferentGranularities) {
@@ -206,6 +240,27 @@ TEST(UnitBuffers, GradientShardsLieInLentMemoryIfTheyFit) {
       EXPECT_EQ(buffers.weights(1)[p].gradient.shape, plain.weights(1)[p].gradient.shape);
     EXPECT_NE(buffers.weights(2).front().gradient.data, lent[2].data);
     EXPECT_NE(buffers.weights(kEmbedding).front().gradient.data, nullptr);
+  }
+}
+
+// Sums in shards are read and written while the lender still uses the memory.
+TEST(UnitBuffers, SumsOfMicroBatchesDoNotLieInLentMemory) {
+  auto lender = tensor::Arena("lent", MemoryKind::activations, 1 << 16);
+  const std::vector<tensor::Tensor> lent(3, lender.allocate({1 << 16}, DType::u8));
+  const auto lies_in_lent = [&](const UnitBuffers& buffers) {
+    const std::byte* const data = buffers.weights(1).front().gradient.data;
+    return data >= lent[1].data && data < lent[1].data + lent[1].bytes();
+  };
+  for (const bool accumulate : {false, true}) {
+    for (const bool sharded_sums : {false, true}) {
+      Options options{tests::first_of(4), 1, true, accumulate, DType::fp32, DType::fp32, DType::fp32};
+      options.sharded_sums = sharded_sums;
+      auto measured = tensor::ArenaSet::measure();
+      const UnitBuffers planned(tests::small_units(), options, measured, lent);
+      tensor::ArenaSet arenas(measured.bytes());
+      const UnitBuffers buffers(tests::small_units(), options, arenas, lent);
+      EXPECT_EQ(lies_in_lent(buffers), !(accumulate && sharded_sums));
+    }
   }
 }
 

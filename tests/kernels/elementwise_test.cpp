@@ -48,6 +48,26 @@ TEST(ResidualAdd, AddsInFp32AndRoundsOnce) {
   }
 }
 
+TEST(AddGradients, AddsInFp32) {
+  for (const std::int64_t n : {0, 1, 255, 4099, 100'003}) {
+    for (const auto dtype : kReal) {
+      SCOPED_TRACE(n);
+      const auto sum = Buffer::normal({n}, DType::fp32, 1), x = Buffer::normal({n}, dtype, 2);
+      const auto a = sum.get(), b = x.get();
+      Doubles want(a.size());
+      for (std::size_t i = 0; i < a.size(); ++i)
+        want[i] = static_cast<double>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+      kernels::add_gradients(Exec(), sum, x);
+      EXPECT_TRUE(same_bits(sum.get(), want));
+      EXPECT_TRUE(same_bits(x.get(), b)) << "x is only read";
+    }
+  }
+  const Buffer a({3}, DType::fp32), b({4}, DType::fp32), c({3}, DType::bf16), d({3}, DType::i32);
+  EXPECT_THROW(kernels::add_gradients(Exec(), a, b), base::Error);
+  EXPECT_THROW(kernels::add_gradients(Exec(), c, a), base::Error);
+  EXPECT_THROW(kernels::add_gradients(Exec(), a, d), base::Error);
+}
+
 TEST(BiasGradient, IsTheSameSumOnAllThreads) {
   for (const auto& shape : {Shape{1, 3}, Shape{37, 65}, Shape{5000, 130}, Shape{1031, 2048}}) {
     for (const auto dtype : kReal) {

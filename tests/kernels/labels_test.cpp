@@ -153,6 +153,7 @@ std::vector<Operator> operators(DType dtype) {
        }},
       {"bias_gradient", [=](const Exec& e) { kernels::bias_gradient(e, *grad, *x, *work); }},
       {"cast", [=](const Exec& e) { kernels::cast(e, *dtable, *head); }},
+      {"add_gradients", [=](const Exec& e) { kernels::add_gradients(e, *dtable, *head); }},
       {"fill_zero", [=](const Exec& e) { kernels::fill_zero(e, *y); }},
       {"fill_one", [=](const Exec& e) { kernels::fill_one(e, *y); }},
       {"sum_of_squares", [=](const Exec& e) { kernels::sum_of_squares(e, *total, *grad); }},

@@ -58,6 +58,9 @@ std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mes
 /// record the placement of ranks, the transport and the versions.
 inline constexpr profile::MeasurementKind kOverlapKind{.name = "overlap", .format = 2};
 
+/// Whether wgrads of all micro-batches but the first add to a layer's gradients. Otherwise all overwrite them.
+bool wgrads_add(const deck::Config& config);
+
 /// Conditions of the deck, which come behind those of the job (conditions_of): the mesh, and the keys from which
 /// the shapes and dtypes of products and exchanges follow.
 profile::Conditions overlap_conditions(const deck::Config& config, profile::Conditions job);
