@@ -29,16 +29,10 @@ struct AdamwTensors {
   tensor::Tensor remainder;
   tensor::Tensor m, v;  ///< first and second moments, both fp32 or both bf16; computed in fp32, rounded to nearest even
   tensor::Tensor g;     ///< fp32: the gradient
-  /// Empty, or u8 memory for adamw_square_parts() doubles. The step overwrites them with sums of squares of consecutive
-  /// elements of g, before g is multiplied by gradient_scale. All parts together cover g once.
+  /// Empty, or u8 memory of square_segments() doubles for the rows and columns of g. The step overwrites them with the
+  /// sums of squares of g's segments (kernels/squares.hpp), before g is multiplied by gradient_scale.
   tensor::Tensor squares = {};
 };
-
-/// How many doubles AdamwTensors::squares has for a parameter of `count` elements; at least 1, also for 0 elements.
-std::int64_t adamw_square_parts(std::int64_t count, bool device = tensor::kDevice);
-/// total += the sum of all `parts`, added in a fixed order. total is one double, stored as 8 bytes of u8; the caller
-/// sets it to 0 first. parts is u8: the AdamwTensors::squares of any number of parameters, one after the other.
-void add_square_parts(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts);
 
 /// The update of one shard. `weights` asks for an amax or a cast of the updated weights; empty: neither.
 struct AdamwUpdate {

@@ -48,10 +48,6 @@ void fill_zero(const tensor::Exec& exec, const tensor::Tensor& out);
 /// Sets every element to 1. fp32, bf16, i32 or u8; any other dtype is an Error(failed).
 void fill_one(const tensor::Exec& exec, const tensor::Tensor& out);
 
-/// total += Σ x², for x fp32, accumulated in double in a fixed order that does not depend on the number of threads.
-/// total is one double, stored as 8 bytes of u8.
-void sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x);
-
 /// Where a box lies in a global tensor: element (r, c) of the box has the global index offset + r·row_stride +
 /// c·col_stride. In elements.
 struct GlobalIndex {

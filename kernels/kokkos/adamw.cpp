@@ -6,10 +6,8 @@
 
 #include "kernels/adamw.hpp"
 #include "kernels/check/arguments.hpp"
-#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/adamw_shard.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/kokkos/row_sums.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
 #include "tensor/bfloat16.hpp"
 
@@ -22,14 +20,11 @@ using tensor::DType;
 constexpr auto kName = "adamw_step";
 constexpr auto kLabel = "shard8::kernels::adamw_step";
 
-/// How many elements a team updates on a device. The sum of the squares of their gradients is one part of
-/// AdamwTensors::squares.
+/// About how many elements a team updates on a device.
 constexpr std::int64_t kStretch = 8192;
 
-/// At least one: a shard without elements also has a scale and a sum of squares.
-std::int64_t stretches_of(std::int64_t count) { return std::max<std::int64_t>((count + kStretch - 1) / kStretch, 1); }
-
-/// On a device: one kernel updates the stretches of several shards.
+/// On a device: one kernel updates the stretches of several shards. A stretch is kStretch elements or, with kSquares,
+/// as many segments of squares as the warps of a team take.
 template <class E, class Master, class Moment, bool kSquares>
 struct Stretches {
   Factors factors;
@@ -48,35 +43,75 @@ struct Stretches {
       }
     }
     const auto& shard = each[which];
-    const std::int64_t first = (stretch - before) * kStretch;
     if constexpr (E::kCast) {
-      if (shard.out.scale == nullptr) return run(team, OutputWriter<Nothing>{}, shard, first);
+      if (shard.out.scale == nullptr) return run(team, OutputWriter<Nothing>{}, shard, stretch - before);
     }
-    run(team, shard.out, shard, first);
+    run(team, shard.out, shard, stretch - before);
+  }
+
+  /// At least one: a shard without elements also has a scale.
+  static std::int64_t stretches_of(const Shard<E, Master, Moment>& shard) {
+    if (shard.count == 0) return 1;
+    const std::int64_t of_team = kSquares ? kTeamThreads / kWarp * shard.segments.of_warp(kSquareSegment) : kStretch;
+    return ((kSquares ? shard.segments.count() : shard.count) + of_team - 1) / of_team;
   }
 
   /// Updates a stretch of a shard, and sums the squares of its gradient.
   template <class AnyTeam, class Output>
   KOKKOS_INLINE_FUNCTION void run(const AnyTeam& team, const OutputWriter<Output>& out,
-                                  const Shard<E, Master, Moment>& shard, std::int64_t first) const {
-    const std::int64_t rest = shard.count - first;
-    const RowWriter<Output> writer = out.open(team, first);
+                                  const Shard<E, Master, Moment>& shard, std::int64_t stretch) const {
+    const RowWriter<Output> writer = out.open(team, stretch);
     const Step<Master, Moment> step = shard.step;  // a copy in registers: otherwise each use would load it
     CastStats stats;
-    [[maybe_unused]] double squares = 0;
-    row_packs<kPack<float>, 1>(team, rest < kStretch ? rest : kStretch, shard.fits, [&](auto w, std::int64_t i) {
-      const auto g = w.load(step.gradient, first + i);
-      if constexpr (kSquares) {
+    if constexpr (kSquares) {
+      stats = run_segments(team, writer, step, shard, stretch);
+    } else {
+      const std::int64_t first = stretch * kStretch, rest = shard.count - first;
+      row_packs<kPack<float>, 1>(team, rest < kStretch ? rest : kStretch, shard.fits, [&](auto w, std::int64_t i) {
+        stats += step.put(factors, writer, w, first + i, w.load(step.gradient, first + i));
+      });
+    }
+    if constexpr (Output::kStats) writer.totals.add(team, stats);
+  }
+
+  /// Updates the segments of a stretch, each by a warp or, if they are short, by a lane.
+  template <class AnyTeam, class Output>
+  KOKKOS_INLINE_FUNCTION CastStats run_segments([[maybe_unused]] const AnyTeam& team,
+                                                [[maybe_unused]] const RowWriter<Output>& writer,
+                                                [[maybe_unused]] const Step<Master, Moment>& step,
+                                                [[maybe_unused]] const Shard<E, Master, Moment>& shard,
+                                                [[maybe_unused]] std::int64_t stretch) const {
+    CastStats stats;
+#if defined(__CUDA_ARCH__)
+    const SquareSegments& segments = shard.segments;
+    const std::int64_t count = shard.count == 0 ? 0 : segments.count();
+    const int lane = team.team_rank() % kWarp, warp = team.team_rank() / kWarp, warps = team.team_size() / kWarp;
+    const int of_warp = count == 0 ? 1 : segments.of_warp(kSquareSegment);
+    const std::int64_t begin = (stretch * warps + warp) * of_warp;
+    if (segments.by_lanes()) {
+      const std::int64_t s = begin + lane;
+      if (s >= count) return stats;
+      const std::int64_t first = segments.first(s);
+      for (std::int64_t i = first; i < first + segments.cols; ++i)
+        stats += step.put(factors, writer, Single{}, i, Single{}.load(step.gradient, i));
+      if (shard.squares != nullptr) shard.squares[s] = segment_squares(step.gradient + first, segments.cols);
+      return stats;
+    }
+    const bool fits = shard.fits && segments.cols % kPack<float> == 0;
+    for (std::int64_t s = begin; s < begin + of_warp && s < count; ++s) {
+      const std::int64_t first = segments.first(s);
+      double squares = 0;
+      warp_packs(lane, segments.length(s), fits, [&](auto w, std::int64_t i) {
+        const auto g = w.load(step.gradient, first + i);
         SHARD8_UNROLL
         for (int j = 0; j < decltype(w)::kCount; ++j) squares += static_cast<double>(g[j]) * static_cast<double>(g[j]);
-      }
-      stats += step.put(factors, writer, w, first + i, g);
-    });
-    if constexpr (Output::kStats) writer.totals.add(team, stats);
-    if constexpr (kSquares) {
-      squares = team_sum(team, squares);
-      if (shard.squares != nullptr) once(team, [&] { shard.squares[first / kStretch] = squares; });
+        stats += step.put(factors, writer, w, first + i, g);
+      });
+      squares = warp_sum(squares);
+      if (lane == 0 && shard.squares != nullptr) shard.squares[s] = squares;
     }
+#endif
+    return stats;
   }
 };
 
@@ -97,7 +132,7 @@ void update(const Exec& exec, std::span<const AdamwUpdate> updates, const AdamwS
       for (std::size_t k = 0; k < kAdamwAtOnce; ++k) {
         if (k < updates.size()) {
           all.each[k] = Shard<E, Master, Moment>::of(updates[k], scalars);
-          stretches += stretches_of(all.each[k].count);
+          stretches += all.stretches_of(all.each[k]);
         }
         all.ends[k] = stretches;
       }
@@ -108,14 +143,6 @@ void update(const Exec& exec, std::span<const AdamwUpdate> updates, const AdamwS
     squares ? launch(std::true_type{}) : launch(std::false_type{});
   }
 }
-
-struct SquareParts {
-  const double* sums;
-  template <class W>
-  KOKKOS_INLINE_FUNCTION double operator()(const W&, std::int64_t i) const {
-    return sums[i];
-  }
-};
 
 /// The form in which an update writes its weights: the 8-bit format of their cast, i32 for an amax alone, fp32 for
 /// nothing.
@@ -167,7 +194,8 @@ void require_update(const AdamwUpdate& update) {
   require_count(kName, "v", t.v, count);
   require_count(kName, "g", t.g, count);
   if (!t.squares.empty()) {
-    require_count(kName, "squares", t.squares, adamw_square_parts(count) * static_cast<std::int64_t>(sizeof(double)));
+    require_count(kName, "squares", t.squares,
+                  square_segments(t.g.rows(), t.g.cols()) * static_cast<std::int64_t>(sizeof(double)));
   }
   Outputs asked = update.weights;
   asked.plain = {};
@@ -176,29 +204,13 @@ void require_update(const AdamwUpdate& update) {
 
 }  // namespace
 
-std::int64_t adamw_square_parts(std::int64_t count, bool device) { return device ? stretches_of(count) : 1; }
-
-void add_square_parts(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts) {
-  constexpr auto kAdd = "add_square_parts";
-  SHARD8_REQUIRE(parts.bytes() % sizeof(double) == 0, "{}: {} bytes are no doubles", kAdd, parts.bytes());
-  const auto* sums = reinterpret_cast<const double*>(parts.as<std::uint8_t>());
-  add_sum<1>(exec, "shard8::kernels::add_square_parts", require_total(kAdd, total),
-             static_cast<std::int64_t>(parts.bytes() / sizeof(double)), false, SquareParts{sums},
-             [=](std::int64_t first, std::int64_t last) {
-               double sum = 0;
-               for (std::int64_t i = first; i < last; ++i) sum += sums[i];
-               return sum;
-             });
-}
-
 void adamw_step_each(const Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars,
                      bool through_bf16) {
   for (const AdamwUpdate& update : updates) {
     require_update(update);
     const AdamwTensors& t = update.tensors;
     if (!kHostExec || t.squares.empty()) continue;
-    fill_zero(exec, t.squares);  // a separate kernel: with the sum in it the step would not become vector code
-    sum_of_squares(exec, t.squares, t.g);
+    square_parts(exec, t.squares, t.g);  // a separate kernel: with the sums in it the step would not become vector code
   }
   for (std::span<const AdamwUpdate> rest = updates; !rest.empty();) {
     const Together together(rest);

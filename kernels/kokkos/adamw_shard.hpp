@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/adamw.hpp"
+#include "kernels/kokkos/square_segments.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
 #include "tensor/bfloat16.hpp"
 
@@ -77,11 +78,6 @@ struct SplitMaster {
   }
 };
 
-/// Where the sums of squares are written; null where none are asked for.
-inline double* squares_of(const AdamwTensors& t) {
-  return t.squares.empty() ? nullptr : reinterpret_cast<double*>(t.squares.as<std::uint8_t>());
-}
-
 /// The tensors of a parameter that a step reads and writes.
 template <class Master, class Moment>
 struct Step {
@@ -113,7 +109,8 @@ template <class E, class Master, class Moment>
 struct Shard {
   OutputWriter<E> out;
   Step<Master, Moment> step;
-  double* squares = nullptr;
+  double* squares = nullptr;  ///< the sums of squares of the gradient's segments; null where none are asked for
+  SquareSegments segments;
   std::int64_t count = 0;
   bool fits = false;  ///< whether its memory can be read in packs of kPack<float> elements
 
@@ -126,7 +123,8 @@ struct Shard {
     Step<Master, Moment>& step = shard.step;
     step = {Master::of(t), t.m.as<Moment>(), t.v.as<Moment>(), t.g.as<float>()};
     if (update.decays) step.decay = static_cast<float>(1.0 - scalars.lr * scalars.weight_decay);
-    shard.squares = squares_of(t);
+    if (!t.squares.empty()) shard.squares = words_of<double>(t.squares);
+    shard.segments = SquareSegments::of(t.g);
     shard.count = t.master.count();
     shard.fits =
         shard.out.template fits<kN>(kN, step.first, step.second, step.gradient) && step.master.template fits<kN>();

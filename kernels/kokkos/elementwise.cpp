@@ -236,36 +236,4 @@ void bias_gradient(const Exec& exec, const tensor::Tensor& dbias, const tensor::
   });
 }
 
-namespace {
-
-struct Squares {
-  const float* x;
-  template <class W>
-  KOKKOS_INLINE_FUNCTION double operator()(const W& w, std::int64_t i) const {
-    const auto values = w.load(x, i);
-    double sum = 0;
-    SHARD8_UNROLL
-    for (int j = 0; j < W::kCount; ++j) sum += static_cast<double>(values[j]) * static_cast<double>(values[j]);
-    return sum;
-  }
-};
-
-}  // namespace
-
-void sum_of_squares(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x) {
-  const float* in = x.as<float>();
-  constexpr int kN = kPack<float>;
-  add_sum<kN>(exec, "shard8::kernels::sum_of_squares", require_total("sum_of_squares", total), x.count(),
-              packs_fit<kN>(kN, in), Squares{in}, [=](std::int64_t first, std::int64_t last) {
-                const float* values = in;
-                double sum = 0;
-#pragma omp simd reduction(+ : sum)
-                for (std::int64_t i = first; i < last; ++i) {
-                  const auto v = static_cast<double>(values[i]);
-                  sum += v * v;
-                }
-                return sum;
-              });
-}
-
 }  // namespace shard8::kernels

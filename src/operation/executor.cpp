@@ -92,12 +92,6 @@ void Recorder::wait(int collective) {
   waits_.push_back(-1 - static_cast<int>(ahead - ahead_before_.begin()));
 }
 
-double Executor::value(const tensor::Tensor& number) const {
-  if (computes_ && communicates_) return tensor::value_to_host<double>(exec(), number);
-  tensor::finish(exec());
-  return 0;
-}
-
 void Executor::leave_out(const Product& product) {
   if (recorder_ != nullptr) return recorder_->add(place(), product);
   auto part = timer_.part(profile::Part::gemm, name_of(product.kind));

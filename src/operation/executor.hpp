@@ -13,6 +13,7 @@
 #include "operation/operation.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
+#include "tensor/transfer.hpp"
 
 namespace shard8::operation {
 
@@ -156,9 +157,14 @@ class Executor {
   void begin_step() {
     if (waits_ != nullptr) waits_->begin_step();
   }
-  /// The double in `number`, 8 bytes of u8, once the execution space has done all work given to it. 0 in a skeleton,
+  /// The T in `memory`, its bytes as u8, once the execution space has done all work given to it. T() in a skeleton,
   /// where it means nothing. Only if it runs.
-  double value(const tensor::Tensor& number) const;
+  template <class T>
+  T value(const tensor::Tensor& memory) const {
+    if (computes_ && communicates_) return tensor::value_to_host<T>(exec(), memory);
+    tensor::finish(exec());
+    return T();
+  }
 
   /// `work` is called with the execution space.
   template <class Work>

@@ -12,6 +12,7 @@
 
 #include "kernels/adamw.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/squares.hpp"
 
 namespace shard8::optim {
 
@@ -26,8 +27,7 @@ double learning_rate(const deck::OptimizerConfig& c, std::int64_t step) {
   return c.min_lr + (c.lr - c.min_lr) / 2 * (1 + std::cos(std::numbers::pi * done));
 }
 
-Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas,
-             bool device)
+Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas)
     : config_(config), buffers_(buffers) {
   const auto moments = config.moments == deck::FloatType::bf16 ? DType::bf16 : DType::fp32;
   const auto allocate_moments = [&](int unit) {
@@ -40,15 +40,15 @@ Adamw::Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffe
     first_moment_.push_back(allocate_moments(u));
     second_moment_.push_back(allocate_moments(u));
   }
-  allocate_squares(arenas[MemoryKind::buffers], device);
+  allocate_squares(arenas[MemoryKind::buffers]);
 }
 
-void Adamw::allocate_squares(tensor::Arena& arena, bool device) {
+void Adamw::allocate_squares(tensor::Arena& arena) {
   const auto bytes_of = [&](std::size_t unit, std::size_t parameter) {
     const int u = static_cast<int>(unit);
     if (clips() || !buffers_.counts(u, parameter)) return std::int64_t{0};
-    const std::int64_t elements = buffers_.weights(u)[parameter].master.count();
-    return kernels::adamw_square_parts(elements, device) * static_cast<std::int64_t>(sizeof(double));
+    const Tensor& master = buffers_.weights(u)[parameter].master;
+    return kernels::square_segments(master.rows(), master.cols()) * static_cast<std::int64_t>(sizeof(double));
   };
   std::int64_t all = 0;
   for (std::size_t u = 0; u < first_moment_.size(); ++u)

@@ -24,8 +24,8 @@ double learning_rate(const deck::OptimizerConfig& config, std::int64_t step);
 /// or bf16, have the shapes of the master shards.
 class Adamw {
  public:
-  /// Allocates the moments. `buffers` must live longer than this object. `device`: whether steps run on a device.
-  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas, bool device);
+  /// Allocates the moments. `buffers` must live longer than this object.
+  Adamw(const deck::OptimizerConfig& config, const fsdp::UnitBuffers& buffers, tensor::ArenaSet& arenas);
 
   /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;
@@ -38,8 +38,8 @@ class Adamw {
   /// Whether gradients are clipped. If they are, every update needs the norm of all gradients first.
   bool clips() const { return config_.clip > 0; }
 
-  /// total (a double as 8 bytes of u8) += the squares of all gradients that this rank counts, before gradient_scale.
-  /// Call it after step() of every unit, and only without clipping: step() computes the squares.
+  /// total (kernels::kExactTotalBytes of u8) += the squares of all gradients that this rank counts, before
+  /// gradient_scale. Call it after step() of every unit, and only without clipping: step() computes the squares.
   void add_squares(operation::Executor& executor, const tensor::Tensor& total) const;
 
   /// The factor that clips gradients of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
@@ -51,7 +51,7 @@ class Adamw {
 
  private:
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
-  void allocate_squares(tensor::Arena& arena, bool device);
+  void allocate_squares(tensor::Arena& arena);
 
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "kernels/elementwise.hpp"
+#include "kernels/squares.hpp"
 
 namespace shard8::optim {
 
@@ -51,12 +51,13 @@ void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffer
 
 double norm_of(Executor& executor, const Tensor& total, const Communicator& model_group) {
   auto wait = executor.timer().phase(profile::Phase::reduce_wait, "gradient norm");
-  double sum = 0;
+  base::ExactSum sum;
   executor.run_on_hosts(Group::model, model_group.size(), sizeof(sum), [&] {
-    sum = executor.value(total);
-    if (executor.communicates()) model_group.all_reduce({&sum, 1}, Communicator::Reduce::sum);
+    sum = executor.value<base::ExactSum>(total);
+    sum.normalise();
+    if (executor.communicates()) model_group.all_reduce(sum.words(), Communicator::Reduce::sum);
   });
-  return std::sqrt(sum);
+  return std::sqrt(sum.value());
 }
 
 }  // namespace shard8::optim

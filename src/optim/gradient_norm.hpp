@@ -22,13 +22,14 @@ void sum_replicated_gradients(operation::Executor& executor, std::span<const ten
 /// Which parameters of a unit add_squares() counts. `in_parts`: parameters that are cut over the ranks of
 /// base::kSameSequences. `shared`: parameters of which these ranks hold copies.
 enum class Held : std::uint8_t { in_parts, shared };
-/// total (a double as 8 bytes of u8) += the squares of the unit's reduced gradients that `which` selects and this rank
-/// counts (fsdp::UnitBuffers::counts).
+/// total (kernels::kExactTotalBytes of u8) += the squares of the unit's reduced gradients that `which` selects and this
+/// rank counts (fsdp::UnitBuffers::counts).
 void add_squares(operation::Executor& executor, const tensor::Tensor& total, const fsdp::UnitBuffers& buffers, int unit,
                  Held which);
 
 /// The 2-norm of all reduced gradients: the square root of the sum of `total` over `model_group`, whose ranks count
-/// every parameter once. Every rank gets the same value. The wait is in phase reduce_wait.
+/// every parameter once. The sum is rounded once, at its end, so the norm does not depend on how rows are cut over
+/// ranks. Every rank gets the same value. The wait is in phase reduce_wait.
 double norm_of(operation::Executor& executor, const tensor::Tensor& total, const comm::Communicator& model_group);
 
 }  // namespace shard8::optim

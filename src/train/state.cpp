@@ -14,6 +14,7 @@
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/planned/device_memory.hpp"
+#include "kernels/squares.hpp"
 #include "model/head_input.hpp"
 #include "operation/device.hpp"
 #include "tensor/alignment.hpp"
@@ -46,9 +47,8 @@ State::State(const Setup& setup, tensor::ArenaSet set, std::size_t workspace)
                                                setup.weights.recipe, workspace, arenas)),
       scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
       units(model::unit_shapes(setup.units, setup.weights, &scaling), setup.fsdp, arenas, lent_to_units(activations)),
-      optimizer(setup.config.optimizer, units, arenas, setup.dims.device),
-      squares(arenas[tensor::MemoryKind::buffers].allocate({static_cast<std::int64_t>(sizeof(double))},
-                                                           tensor::DType::u8)) {}
+      optimizer(setup.config.optimizer, units, arenas),
+      squares(arenas[tensor::MemoryKind::buffers].allocate({kernels::kExactTotalBytes}, tensor::DType::u8)) {}
 
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers) {
   constexpr std::size_t kEnough =

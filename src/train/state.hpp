@@ -19,7 +19,7 @@ struct State {
   fp8::ScalingState scaling;
   fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   optim::Adamw optimizer;
-  tensor::Tensor squares;  ///< the sum of the gradients' squares: a double as 8 bytes of u8
+  tensor::Tensor squares;  ///< the sum of the gradients' squares: kernels::kExactTotalBytes of u8
 
   State(const Setup& setup, tensor::ArenaSet arenas);
   /// With a workspace of so many bytes in place of workspace_bytes().

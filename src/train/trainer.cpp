@@ -3,9 +3,12 @@
 
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
+#include "base/exact_sum.hpp"
 #include "kernels/elementwise.hpp"
 #include "model/initialise.hpp"
 #include "tensor/transfer.hpp"
@@ -205,23 +208,28 @@ void Trainer::quantize_weights() {
 }
 
 /// One all-reduce over all ranks sums the loss, to which tensor rank 0 of each data rank adds, and counts the ranks
-/// that have each stop request.
+/// that have each stop request. The loss is added without rounding, so it does not depend on the mesh of data ranks.
 double Trainer::mean_loss(std::uint64_t& stop_request) const {
   auto phase = timer_.phase(Phase::reduce_wait, "loss");
-  std::array<double, kStopRequests> sums{};  // sums[0]: of the loss
+  base::ExactSum loss;
+  // The words of the loss, then for each stop request how many ranks have it.
+  std::array<std::uint64_t, base::ExactSum::kWords + kStopRequests> sums{};
+  const auto requests = std::span(sums).last<kStopRequests>();
   executor_->run_on_hosts(operation::Group::world, mesh_.world.size(), sizeof(sums), [&] {
-    const double own_sum = executor_->value(state_.activations.loss);
+    const auto own_sum = executor_->value<double>(state_.activations.loss);
     const std::uint64_t number = stop_request_ ? stop_request_() : 0;
     SHARD8_REQUIRE(number < kStopRequests, "a rank's stop request is {}, stop requests are below {}", number,
                    kStopRequests);
-    if (number > 0) sums[number] = 1;
-    sums[0] = mesh_.place.first(base::kSameSequences) ? own_sum : 0;
+    requests[number] = 1;
+    if (mesh_.place.first(base::kSameSequences)) loss.add(own_sum);
+    std::ranges::copy(loss.words(), sums.begin());
     mesh_.world.all_reduce(sums, comm::Communicator::Reduce::sum);
+    std::ranges::copy(std::span(sums).first<base::ExactSum::kWords>(), loss.words().begin());
   });
   stop_request = 0;
   for (std::uint64_t n = 1; n < kStopRequests; ++n)
-    if (sums[n] > 0) stop_request = n;
-  return skeleton_ ? 0 : sums[0] / static_cast<double>(tokens_per_step());
+    if (requests[n] > 0) stop_request = n;
+  return skeleton_ ? 0 : loss.value() / static_cast<double>(tokens_per_step());
 }
 
 double Trainer::end_step() {

@@ -151,7 +151,7 @@ struct Parameter {
   Parameter(const Shape& shape, DType master, DType moments, const Parts& parts, bool decay, bool counted)
       : state(shape, master, moments),
         left(shape, DType::bf16, parts, 130),
-        squares({counted ? kernels::adamw_square_parts(shape.count()) * 8 : 0}, DType::u8, 0x5a),
+        squares({counted ? parts_of(state.m.shape()) * 8 : 0}, DType::u8, 0x5a),
         decays(decay) {
     state.set_master(Buffer::normal(shape, DType::fp32, 1));
   }
@@ -159,6 +159,9 @@ struct Parameter {
     auto tensors = state.tensors(g);
     tensors.squares = squares;
     return {tensors, left.outputs(), decays};
+  }
+  static std::int64_t parts_of(const Shape& shape) {
+    return kernels::square_segments(shape[0], shape.count() / std::max<std::int64_t>(shape[0], 1));
   }
   State state;
   Memory left;

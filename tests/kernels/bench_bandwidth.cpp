@@ -191,7 +191,8 @@ class Bench {
     const Shape shape{weights_};
     const Tensor p = normal32(shape), g = normal32(shape), m = make(shape, DType::fp32), v = make(shape, DType::fp32);
     const Tensor half = make(shape, DType::bf16), mh = make(shape, DType::bf16), vh = make(shape, DType::bf16);
-    const Tensor rest = make(shape, DType::i16), cast = make(shape, DType::e4m3), total = make({8}, DType::u8);
+    const Tensor rest = make(shape, DType::i16), cast = make(shape, DType::e4m3);
+    const Tensor total = make({kernels::kExactTotalBytes}, DType::u8);
     const kernels::AdamwScalars s{.lr = 1e-4, .weight_decay = 0.1};
     const double n = size(p);
     kernels::Outputs amax, both;
@@ -202,7 +203,8 @@ class Bench {
     time("adamw", 7 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s); });
     time("adamw + amax", 7 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s, amax, true); });
     time("adamw + quantize", 7.25 * n, [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s, both, true); });
-    const Tensor squares = bytes(static_cast<std::size_t>(kernels::adamw_square_parts(weights_)) * sizeof(double));
+    const Tensor squares =
+        bytes(static_cast<std::size_t>(kernels::square_segments(p.rows(), p.cols())) * sizeof(double));
     time("adamw + quantize + squares", 7.25 * n, [&] {
       kernels::adamw_step(exec_, {p, {}, m, v, g, squares}, s, both, true);
     });

@@ -194,13 +194,13 @@ class Bench {
   }
 
   void optimizer() const {
-    const std::int64_t n = 4 << 20;
-    const auto p = Buffer::normal({n}, DType::fp32, 1), g = Buffer::normal({n}, DType::fp32, 2);
-    const Buffer m({n}, DType::fp32), v({n}, DType::fp32), half({n}, DType::bf16);
+    const Shape n{1024, 4096};
+    const auto p = Buffer::normal(n, DType::fp32, 1), g = Buffer::normal(n, DType::fp32, 2);
+    const Buffer m(n, DType::fp32), v(n, DType::fp32), half(n, DType::bf16);
     const kernels::AdamwScalars s{.lr = 1e-4, .weight_decay = 0.1};
     time("adamw", 0, 7 * size(p), [&] { kernels::adamw_step(exec_, {p, {}, m, v, g}, s); });
-    const Buffer mh({n}, DType::bf16), vh({n}, DType::bf16), ph({n}, DType::bf16), rest({n}, DType::i16);
-    const Written out({n}, DType::bf16);
+    const Buffer mh(n, DType::bf16), vh(n, DType::bf16), ph(n, DType::bf16), rest(n, DType::i16);
+    const Written out(n, DType::bf16);
     time("adamw bf16 moments", 0, 5 * size(p), [&] { kernels::adamw_step(exec_, {p, {}, mh, vh, g}, s); });
     time("adamw bf16 + remainder", 0, 5 * size(p), [&] { kernels::adamw_step(exec_, {ph, rest, mh, vh, g}, s); });
     time("adamw + amax", 0, 7 * size(p), [&] {
@@ -209,13 +209,13 @@ class Bench {
     time("adamw + quantize", 0, 7.25 * size(p), [&] {
       kernels::adamw_step(exec_, {p, {}, m, v, g}, s, out.quantized_only(), true);
     });
-    const Total total;
+    const ExactTotal total;
     time("sum of squares", 0, size(p), [&] { kernels::sum_of_squares(exec_, total, g); });
     time("cast fp32 to bf16", 0, 1.5 * size(p), [&] { kernels::cast(exec_, half, p); });
     time("cast bf16 to fp32", 0, 1.5 * size(p), [&] { kernels::cast(exec_, m, half); });
     time("copy", 0, 2 * size(p), [&] { kernels::cast(exec_, m, g); });
     time("fill zero", 0, size(p), [&] { kernels::fill_zero(exec_, m); });
-    time("normal fill", 0, size(p), [&] { kernels::normal_fill(exec_, m, 1, {0, n, 1}, 1); });
+    time("normal fill", 0, size(p), [&] { kernels::normal_fill(exec_, m, 1, {0, n[1], 1}, 1); });
   }
 
   /// Times the quantizers on activations of 1024 tokens. Bytes are one read of the input and one write of each output.

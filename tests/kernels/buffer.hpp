@@ -12,8 +12,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/exact_sum.hpp"
 #include "kernels/libraries.hpp"
 #include "kernels/quantize.hpp"
+#include "kernels/squares.hpp"
 #include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
 #include "tensor/partial_sums.hpp"
@@ -174,6 +176,16 @@ class Total {
 
  private:
   Buffer memory_{{8}, DType::u8};
+};
+
+/// An exact sum that kernels add to, from 0.
+class ExactTotal {
+ public:
+  operator Tensor() const { return memory_; }  // NOLINT: passed to kernels as it is
+  double get() const { return stored<base::ExactSum>(memory_).at(0).value(); }
+
+ private:
+  Buffer memory_{{kernels::kExactTotalBytes}, DType::u8};
 };
 
 /// Execution space instances: the default instance, then others. Where instances of a backend have a number of threads,

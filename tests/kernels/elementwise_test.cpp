@@ -176,26 +176,5 @@ TEST(Fill, SetsEveryElement) {
   }
 }
 
-TEST(SumOfSquares, IsInDoubleAndTheSameOnAllThreads) {
-  for (const std::int64_t n : {0, 1, 255, 256, 257, 100'003}) {
-    const auto x = Buffer::normal({n}, DType::fp32, 1);
-    double want = 0;
-    for (const double v : x.get()) want += v * v;
-    const auto sum = [&](const Exec& exec) {
-      const Total total;
-      kernels::sum_of_squares(exec, total, x);
-      return total.get();
-    };
-    const double first = sum(Exec());
-    EXPECT_NEAR(first, want, 1e-13 * want);
-    for (const auto& exec : exec_widths()) EXPECT_EQ(sum(exec), first);
-    const Total twice;
-    kernels::sum_of_squares(Exec(), twice, x);
-    kernels::sum_of_squares(Exec(), twice, x);
-    EXPECT_EQ(twice.get(), 2 * first) << "added";
-  }
-  EXPECT_THROW(kernels::sum_of_squares(Exec(), Buffer({4}, DType::u8), Buffer({4}, DType::fp32)), base::Error);
-}
-
 }  // namespace
 }  // namespace shard8::tests

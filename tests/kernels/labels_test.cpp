@@ -117,6 +117,8 @@ std::vector<Operator> operators(DType dtype) {
   const auto work = std::make_shared<Buffer>(Buffer::bytes(1 << 20));
   const auto square = make({32, 32}, dtype), bytes = make({32, 32}, DType::e4m3), turned = make({32, 32}, DType::e4m3);
   const auto total = std::make_shared<Total>();
+  const auto exact = std::make_shared<ExactTotal>();
+  const auto parts = std::make_shared<Buffer>(Buffer::bytes(static_cast<std::size_t>(8 * h)));
   const auto one = make({1}, DType::fp32), factor = make({1}, DType::fp32), amax = make({1}, DType::i32);
   const auto row_scales = make({32, 1}, DType::e8m0), column_scales = make({1, 32}, DType::e8m0);
   const auto whole = [=] { return tensor::Operand(*bytes, *one, tensor::Scaling::tensor); };
@@ -156,7 +158,9 @@ std::vector<Operator> operators(DType dtype) {
       {"add_gradients", [=](const Exec& e) { kernels::add_gradients(e, *dtable, *head); }},
       {"fill_zero", [=](const Exec& e) { kernels::fill_zero(e, *y); }},
       {"fill_one", [=](const Exec& e) { kernels::fill_one(e, *y); }},
-      {"sum_of_squares", [=](const Exec& e) { kernels::sum_of_squares(e, *total, *grad); }},
+      {"sum_of_squares", [=](const Exec& e) { kernels::sum_of_squares(e, *exact, *grad); }},
+      {"square_parts", [=](const Exec& e) { kernels::square_parts(e, *parts, *grad); }},
+      {"add_square_parts", [=](const Exec& e) { kernels::add_square_parts(e, *exact, *parts); }},
       {"embedding_forward", [=](const Exec& e) { kernels::embedding_forward(e, *y, *table, *tokens, 0, v); }},
       {"embedding_backward", [=](const Exec& e) { kernels::embedding_backward(e, *dtable, *x, *tokens, 0, v, *work); }},
       {"position_forward", [=](const Exec& e) { kernels::position_forward(e, *y, *table, 5, 6); }},

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/exact_sum.hpp"
 #include "kernels/adamw.hpp"
 
 namespace shard8::optim {
@@ -30,11 +31,11 @@ struct Fixture {
                                    const std::vector<fsdp::UnitShape>& of = shapes()) {
     auto arenas = tensor::ArenaSet::measure();
     const fsdp::UnitBuffers units(of, options(), arenas);
-    const Adamw adamw(config, units, arenas, tensor::kDevice);
+    const Adamw adamw(config, units, arenas);
     return arenas.bytes();
   }
   explicit Fixture(const deck::OptimizerConfig& config, const std::vector<fsdp::UnitShape>& of = shapes())
-      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas, tensor::kDevice) {
+      : arenas(bytes(config, of)), units(of, options(), arenas), adamw(config, units, arenas) {
     adamw.prepare(exec);
   }
   tensor::Exec exec;
@@ -94,7 +95,8 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
   deck::OptimizerConfig unclipped = config();
   unclipped.clip = 0;
   Fixture f(unclipped);
-  std::array<double, 1> total{0.5};
+  base::ExactSum total;
+  total.add(0.5);
   double expected = 0.5;
   for (std::int64_t k = 0; k < 17; ++k) {
     const bool matrix = k < 12;
@@ -103,8 +105,9 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
     if (matrix) expected += static_cast<double>(g) * static_cast<double>(g);
   }
   f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
-  f.adamw.add_squares(f.executor, {reinterpret_cast<std::byte*>(total.data()), {8}, tensor::DType::u8});
-  EXPECT_NEAR(total[0], expected, 1e-14 * expected);
+  f.adamw.add_squares(f.executor,
+                      {reinterpret_cast<std::byte*>(total.words().data()), {sizeof total}, tensor::DType::u8});
+  EXPECT_NEAR(total.value(), expected, 1e-14 * expected);
   EXPECT_GT(Fixture::bytes(unclipped)[static_cast<std::size_t>(tensor::MemoryKind::buffers)],
             Fixture::bytes(config())[static_cast<std::size_t>(tensor::MemoryKind::buffers)]);
 }

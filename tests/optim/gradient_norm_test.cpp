@@ -9,6 +9,7 @@
 #include <Kokkos_Core.hpp>
 #include <cmath>
 
+#include "base/exact_sum.hpp"
 #include "comm/mesh.hpp"
 
 namespace shard8::optim {
@@ -56,11 +57,11 @@ void check(const base::Extents& shape) {
   }
   for (std::int64_t r = 0; r < vector.rows(); ++r)
     EXPECT_EQ(vector.as<float>()[r], static_cast<float>(shard * vector.rows() + r + 1) * share);
-  double total = 0;
-  const tensor::Tensor memory{reinterpret_cast<std::byte*>(&total), {sizeof total}, tensor::DType::u8};
+  base::ExactSum total;
+  const tensor::Tensor memory{reinterpret_cast<std::byte*>(total.words().data()), {sizeof total}, tensor::DType::u8};
   for (const Held held : {Held::in_parts, Held::shared}) add_squares(executor, memory, units, 0, held);
   const double norm = norm_of(executor, memory, mesh.group(base::AxisSet::model));
-  EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);  // sums of integers are exact
+  EXPECT_EQ(norm, std::sqrt(squares));  // sums of integers are exact
 }
 
 TEST(GradientNorm, CountsEverythingOnce) {

@@ -163,11 +163,11 @@ class Recording {
     if (in_product || label == "transpose_bytes" || label == "dequantize") return true;
     return label.starts_with("attention_") || label.starts_with("portable_attention_") || label.starts_with("gemm_");
   }
-  /// Whether the launch belongs to AdamW, which also sums squares if the deck does not clip; on hosts in kernels of
-  /// their own.
+  /// Whether the launch belongs to AdamW, which also sums squares if the deck does not clip; on hosts in a kernel of
+  /// its own.
   bool part_of_adamw(const std::string& name) const {
     return training_.setup().config.optimizer.clip == 0 && in_phase("").starts_with("[optimizer]") &&
-           (name == "fill_zero" || name == "sum_of_squares");
+           name == "square_parts";
   }
   /// Whether this is a further launch of a kernel that has several. Its name is that of the kernel with an ending.
   bool part_of_another(const std::string& name) const {

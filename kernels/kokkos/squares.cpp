@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/squares.hpp"
+
+#include <algorithm>
+
+#include "kernels/kokkos/square_segments.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+using base::ExactSum;
+
+std::uint64_t* require_exact_total(const char* kernel, const tensor::Tensor& total, std::int64_t terms) {
+  SHARD8_REQUIRE(total.bytes() == kExactTotalBytes, "{}: total of {} bytes; {}, an exact sum, are needed", kernel,
+                 total.bytes(), kExactTotalBytes);
+  SHARD8_REQUIRE(terms <= ExactSum::kMostTerms, "{}: {} terms; an exact sum takes at most {}", kernel, terms,
+                 ExactSum::kMostTerms);
+  return words_of<std::uint64_t>(total);
+}
+
+const double* require_parts(const char* kernel, const tensor::Tensor& parts, std::int64_t count) {
+  SHARD8_REQUIRE(parts.bytes() == static_cast<std::size_t>(count) * sizeof(double),
+                 "{}: parts of {} bytes are not {} doubles", kernel, parts.bytes(), count);
+  return words_of<double>(parts);
+}
+
+/// The squares of segments, as terms of a sum.
+struct SegmentTerms {
+  const float* x;
+  SquareSegments segments;
+  bool fits;
+
+  static SegmentTerms of(const tensor::Tensor& x) {
+    const float* const values = x.as<float>();
+    return {values, SquareSegments::of(x), packs_fit<kPack<float>>(x.cols(), values)};
+  }
+  std::int64_t count() const { return segments.count(); }
+  double one(std::int64_t s) const { return segment_squares(x + segments.first(s), segments.length(s)); }
+  /// Terms that a host thread adds at once: so much work that the words of a sum cost nothing beside it.
+  std::int64_t of_block() const {
+    return std::clamp<std::int64_t>((std::int64_t{1} << 16) / segments.longest(), 1, 4096);
+  }
+
+#if defined(__CUDACC__)
+  /// Terms of a warp, at most one for each lane.
+  __host__ __device__ int of_warp() const { return segments.of_warp(4 * kSquareSegment); }
+  /// Term first + lane, 0 beyond the warp's terms.
+  __device__ double of_lane(std::int64_t first, int lane) const {
+    if (segments.by_lanes()) {
+      const std::int64_t s = first + lane;
+      return s < segments.count() ? segment_squares(x + segments.first(s), segments.cols) : 0.0;
+    }
+    double mine = 0;
+    for (int k = 0; k < of_warp() && first + k < segments.count(); ++k) {
+      const double sum = by_warp(x + segments.first(first + k), segments.length(first + k), lane);
+      if (lane == k) mine = sum;
+    }
+    return mine;
+  }
+  __device__ double by_warp(const float* from, std::int64_t n, int lane) const {
+    constexpr int kN = kPack<float>, kPacks = static_cast<int>(kSquareSegment) / (kWarp * kN);
+    double sum = 0;
+    const auto add = [&](auto w, const auto& v) {
+      SHARD8_UNROLL
+      for (int j = 0; j < decltype(w)::kCount; ++j) sum += static_cast<double>(v[j]) * static_cast<double>(v[j]);
+    };
+    if (fits && n == kSquareSegment) {  // all loads first
+      const Packed<kN, kPacks> w{kWarp * kN};
+      add(w, w.load(from, lane * kN));
+    } else {
+      warp_packs(lane, n, fits, [&](auto w, std::int64_t i) { add(w, w.load(from, i)); });
+    }
+    return warp_sum(sum);
+  }
+#endif
+};
+
+/// Doubles in memory, as terms of a sum.
+struct PartTerms {
+  const double* parts;
+  std::int64_t n;
+
+  std::int64_t count() const { return n; }
+  double one(std::int64_t i) const { return parts[i]; }
+  std::int64_t of_block() const { return 4096; }
+#if defined(__CUDACC__)
+  __host__ __device__ int of_warp() const { return kWarp; }
+  __device__ double of_lane(std::int64_t first, int lane) const { return first + lane < n ? parts[first + lane] : 0.0; }
+#endif
+};
+
+#if defined(__CUDACC__)
+/// Adds the terms of a team to an exact sum: first to words that the team shares, because atomic additions to the
+/// total of the whole tensor would wait for each other.
+template <class Terms>
+struct AddExactly {
+  struct Scratch {
+    std::uint64_t words[ExactSum::kWords];
+  };
+  Terms terms;
+  std::uint64_t* total;
+
+  template <class AnyMember>
+  __device__ void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
+    row_for(team, ExactSum::kWords, [&](std::int64_t i) { scratch.words[i] = 0; });
+    team.team_barrier();
+    const int lane = team.team_rank() % kWarp, warp = team.team_rank() / kWarp, warps = team.team_size() / kWarp;
+    const std::int64_t first = (index * warps + warp) * terms.of_warp();
+    warp_add_exactly(scratch.words, lane, terms.of_lane(first, lane));
+    team.team_barrier();
+    row_for(team, ExactSum::kWords, [&](std::int64_t i) {
+      const auto amount = static_cast<unsigned long long>(scratch.words[i]);
+      if (amount != 0) atomicAdd(reinterpret_cast<unsigned long long*>(total + i), amount);
+    });
+  }
+};
+#endif
+
+template <class Terms>
+void add_exactly(const Exec& exec, const char* label, std::uint64_t* total, const Terms& terms) {
+  const std::int64_t count = terms.count();
+  if (count == 0) return;
+#if defined(__CUDACC__)
+  const std::int64_t of_team = static_cast<std::int64_t>(kTeamThreads / kWarp) * terms.of_warp();
+  using Add = AddExactly<Terms>;
+  for_rows_with<typename Add::Scratch>(exec, label, (count + of_team - 1) / of_team, Add{terms, total});
+#else
+  const std::int64_t block = terms.of_block(), blocks = (count + block - 1) / block;
+  Kokkos::parallel_for(label_of(label), Range(exec, 0, blocks), [=](std::int64_t b) {
+    ExactSum sum;
+    const std::int64_t last = std::min((b + 1) * block, count);
+    for (std::int64_t s = b * block; s < last; ++s) sum.add(terms.one(s));
+    for (std::size_t i = 0; i < ExactSum::kWords; ++i)
+      if (sum.words()[i] != 0) Kokkos::atomic_add(total + i, sum.words()[i]);
+  });
+#endif
+}
+
+}  // namespace
+
+void sum_of_squares(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x) {
+  const auto terms = SegmentTerms::of(x);
+  add_exactly(exec, "shard8::kernels::sum_of_squares", require_exact_total("sum_of_squares", total, terms.count()),
+              terms);
+}
+
+void square_parts(const Exec& exec, const tensor::Tensor& parts, const tensor::Tensor& x) {
+  const auto terms = SegmentTerms::of(x);
+  require_parts("square_parts", parts, terms.count());
+  if (terms.count() == 0) return;
+  auto* const to = words_of<double>(parts);
+  constexpr auto kLabel = "shard8::kernels::square_parts";
+#if defined(__CUDACC__)
+  const std::int64_t of_team = static_cast<std::int64_t>(kTeamThreads / kWarp) * terms.of_warp();
+  for_rows(
+      exec, kLabel, (terms.count() + of_team - 1) / of_team, SHARD8_LAMBDA(const Team& team, std::int64_t index) {
+        const int lane = team.team_rank() % kWarp, warp = team.team_rank() / kWarp, warps = team.team_size() / kWarp;
+        const std::int64_t first = (index * warps + warp) * terms.of_warp();
+        const double sum = terms.of_lane(first, lane);
+        if (lane < terms.of_warp() && first + lane < terms.segments.count()) to[first + lane] = sum;
+      });
+#else
+  const std::int64_t block = terms.of_block(), count = terms.count();
+  Kokkos::parallel_for(label_of(kLabel), Range(exec, 0, (count + block - 1) / block), [=](std::int64_t b) {
+    const std::int64_t last = std::min((b + 1) * block, count);
+    for (std::int64_t s = b * block; s < last; ++s) to[s] = terms.one(s);
+  });
+#endif
+}
+
+void add_square_parts(const Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts) {
+  constexpr auto kName = "add_square_parts";
+  const auto count = static_cast<std::int64_t>(parts.bytes() / sizeof(double));
+  const PartTerms terms{require_parts(kName, parts, count), count};
+  add_exactly(exec, "shard8::kernels::add_square_parts", require_exact_total(kName, total, count), terms);
+}
+
+}  // namespace shard8::kernels
