@@ -223,6 +223,7 @@ void check_data(const Checker& check, const Config& config) {
   }
 }
 
+/// Data for validation, and what needs them.
 void check_validation(const Checker& check, const Config& config) {
   const DataConfig& d = config.data;
   if (config.run.skeleton != Skeleton::none) return;  // it reads no data
