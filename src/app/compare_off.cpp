@@ -35,6 +35,7 @@ deck::Config block_deck(deck::Config config, std::int64_t steps) {
   config.run.stop_after = 0;
   config.checkpoint.every = 0;
   config.model.init_file.clear();
+  config.run.validate_every = 0;
   return config;
 }
 

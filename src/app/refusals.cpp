@@ -117,11 +117,14 @@ train::Inputs look_at_inputs(const deck::Config& config, const train::Setup& set
   io::IoThread io;
   train::Inputs inputs;
   at_stage(Stage::data, [&] {
-    const data::Loader loader(setup.data(), config.model.seq, config.model.vocab, config.mesh.data_ranks(), 0, io);
-    train::check_steps(loader.dataset(), config);
-    found += fmt::format("found      {}\n", loader.dataset().description());
-    inputs.data = train::input_of(loader.dataset(), config.data.path, warn);
-    if (config.verify.unigram_ratio_max > 0) data::unigram_entropy(loader.dataset());
+    const auto loader = train::open_part(setup, 0, io, data::Part::training);
+    found += fmt::format("found      {}\n", loader->dataset().description());
+    inputs.data = train::input_of(loader->dataset(), config.data.path, warn);
+    if (config.verify.unigram_ratio_max > 0) data::unigram_entropy(loader->dataset());
+    if (!setup.validates()) return;
+    const auto validation = train::open_part(setup, 0, io, data::Part::validation);
+    found += fmt::format("validation {}\n", validation->dataset().description());
+    train::inspect_validation(validation->dataset(), config, warn);
   });
   if (config.model.init_file.empty()) return inputs;
   at_stage(Stage::initial_weights, [&] {

@@ -17,6 +17,7 @@
 #include "app/skeleton_run.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "base/utc.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
@@ -129,6 +130,12 @@ class Run {
     comm::agree_on_root(world(), 0, [&] {
       run_.inputs.data = train::input_of(assembly_->loader().dataset(), config().data.path, say());
     });
+    if (const data::Loader* const validation = assembly_->validation()) {
+      comm::agree_on_root(world(), 0, [&] { train::inspect_validation(validation->dataset(), config(), say()); });
+      validation_ = {.every = config().run.validate_every,
+                     .batches = train::validation_batches(*validation, config().run),
+                     .tokens = train::validation_tokens(*validation, config().run)};
+    }
     entropy_ = train::unigram_entropy(world(), assembly_->loader().dataset(), config());
   }
 
@@ -187,19 +194,18 @@ class Run {
 
   /// Writes down whose the files in output.dir are from now on, and judges the losses of earlier legs with this one's.
   void begin_leg() {
-    const auto told =
-        output_.start({.identity = run_.identity,
-                       .replaces = restart_.start.has_others,
-                       .goes_on = restart_.start.goes_on(),
-                       .first_step = steps_.first,
-                       .restart = config().checkpoint.restart,
-                       .began = process_began_,
-                       .origin = point_ ? point_->folder : "",
-                       .deck = run_.deck,
-                       .inputs = run_.inputs,
-                       .slurm_job = run_.slurm_job,
-                       .recorded = [&](const profile::RecordedStep& step) { judge_.add(step.step, step.loss); }},
-                      folder_ ? folder_->directory().path() : "");
+    const auto told = output_.start({.identity = run_.identity,
+                                     .replaces = restart_.start.has_others,
+                                     .goes_on = restart_.start.goes_on(),
+                                     .first_step = steps_.first,
+                                     .restart = config().checkpoint.restart,
+                                     .began = process_began_,
+                                     .origin = point_ ? point_->folder : "",
+                                     .deck = run_.deck,
+                                     .inputs = run_.inputs,
+                                     .slurm_job = run_.slurm_job,
+                                     .recorded = [&](const profile::RecordedStep& step) { judge_.add(step); }},
+                                    folder_ ? folder_->directory().path() : "");
     for (const std::string& line : told.lines) logger_.info("{}", line);
     for (const std::string& warning : told.warnings) logger_.warn("{}", warning);
     output_.keep_overlap(overlap_.plan);
@@ -221,7 +227,7 @@ class Run {
     comm::agree_on_root(world(), 0, [&] {
       const checkpoint::Manifest& m = point_->manifest;
       output_.read_recorded(m.run, [&](const profile::RecordedStep& step) {
-        if (step.step < m.step) judge_.add(step.step, step.loss);
+        if (step.step < m.step) judge_.add(step);
       });
       if (m.loss) judge_.add(m.step - 1, *m.loss);
     });
@@ -271,6 +277,7 @@ class Run {
     energy_->window(world());
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t step) { before_step(step); };
+    if (validation_) hooks.validate = [&](const train::StepResult& result) { return validate(result); };
     hooks.after = [&](const train::StepResult& result) { after_step(result); };
     hooks.stops_before = [&](std::int64_t) { return stops(); };
     if (checkpoints_) {
@@ -295,6 +302,43 @@ class Run {
     energy_->begin();
   }
 
+  /// Validates behind a step where a validation is due. Its collectives, energy and spans are of no step.
+  std::optional<train::Validation> validate(const train::StepResult& r) {
+    train::Trainer& trainer = assembly_->trainer();
+    if (!trainer.validates_after(r.step)) return std::nullopt;
+    const train::StopReason reason = train::reason_of(r.stop_request);
+    const bool urgent = reason && reason.kind != train::StopReason::Kind::stop_after;
+    train::Validation result;
+    if (!urgent) {
+      world().record_device_calls();
+      const bool measuring = log_.measuring();
+      log_.set_measuring(false);
+      if (tracer_) tracer_->pause();
+      energy_->pause(world());
+      result = trainer.validate([&] { return train::code_of(stopping_.within_validation()); });
+      energy_->resume(world());
+      world().record_device_calls();
+      if (tracer_) tracer_->resume();
+      log_.set_measuring(measuring);
+    }
+    note(result, r.step);
+    return result;
+  }
+
+  void note(const train::Validation& result, std::int64_t step) {
+    if (!result.loss) {
+      ++validation_->stopped;
+      if (logger_.speaks())
+        logger_.warn("the validation behind step {} was stopped after {} of {}: it has no loss", step, result.batches,
+                     base::count(validation_->batches, "batch", "batches"));
+      return;
+    }
+    ++validation_->runs;
+    validation_->seconds += result.seconds;
+    validation_->last_step = step;
+    validation_->last_loss = result.loss;
+  }
+
   void after_step(const train::StepResult& r) {
     last_ = r;
     steps_s_ += r.seconds;
@@ -312,8 +356,13 @@ class Run {
     }
     if (!progress_) return;
     const double tokens_per_s = static_cast<double>(r.tokens) / r.seconds;
-    const profile::StepMetrics metrics{r.step,    r.loss,       r.gradient_norm,  r.learning_rate, r.tokens,
-                                       r.seconds, tokens_per_s, run_.identity.id, energy,          energy_steps};
+    profile::StepMetrics metrics{r.step,    r.loss,       r.gradient_norm,  r.learning_rate, r.tokens,
+                                 r.seconds, tokens_per_s, run_.identity.id, energy,          energy_steps};
+    if (r.validation && r.validation->loss) {
+      metrics.validation_loss = r.validation->loss;
+      metrics.validation_s = r.validation->seconds;
+      judge_.add_validation(r.step, *r.validation->loss);
+    }
     judge_.add(r.step, r.loss);
     output_.metrics(metrics);
     progress_->step(metrics);
@@ -371,6 +420,7 @@ class Run {
     input.peak_flops = given > 0 ? 1e12 * given : profile::peak_flops(device_name(), products_of(setup()));
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
+    input.validation = validation_;
     input.processor = processor_;
     input.energy = energy_->counts();
     if (config().mesh.exchanges()) input.methods = assembly_->setup().dims.overlap.methods;
@@ -461,7 +511,8 @@ class Run {
   train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<RunEnergy> energy_;
-  std::int64_t energy_steps_ = 0;  ///< since energy_->window()
+  std::optional<profile::ValidationFigures> validation_;  ///< none: the run does not validate
+  std::int64_t energy_steps_ = 0;                         ///< since energy_->window()
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   std::string folder_name_;  ///< train::checkpoint_folder()

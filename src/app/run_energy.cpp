@@ -28,7 +28,23 @@ profile::EnergyCounts RunEnergy::counts() {
   return {.directory = directory_, .counted = meter_->counted(), .thread_cpu_s = meter_->thread_cpu_s()};
 }
 
+void RunEnergy::pause(const comm::Communicator& world) {
+  meter_->pause();
+  const auto joules = since_last(world);
+  before_pause_ = joules && before_pause_ ? std::optional(*before_pause_ + *joules) : std::nullopt;
+}
+
+void RunEnergy::resume(const comm::Communicator& world) {
+  meter_->resume();
+  since_last(world);
+}
+
 std::optional<double> RunEnergy::window(const comm::Communicator& world) {
+  const auto joules = since_last(world), before = std::exchange(before_pause_, 0);
+  return joules && before ? std::optional(*joules + *before) : std::nullopt;
+}
+
+std::optional<double> RunEnergy::since_last(const comm::Communicator& world) {
   if (directory_.complete.empty()) return std::nullopt;  // the same on all ranks
   const std::optional<double> mine = meter_->joules(directory_.complete);
   const std::array<double, 2> values{mine.value_or(0), mine ? 0.0 : 1.0};

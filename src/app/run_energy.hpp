@@ -18,6 +18,9 @@ class RunEnergy {
 
   void begin() { meter_->begin(); }  ///< the measured steps begin
   void end() { meter_->end(); }      ///< and end
+  /// Work that is of no step begins and ends. Its joules are in no window(). Collective.
+  void pause(const comm::Communicator& world);
+  void resume(const comm::Communicator& world);
   /// What this rank counted. The measured steps are over.
   profile::EnergyCounts counts();
 
@@ -27,7 +30,10 @@ class RunEnergy {
  private:
   profile::EnergyDirectory directory_;
   std::optional<profile::EnergyMeter> meter_;
-  std::optional<double> joules_;  ///< of the job, at the last call of window()
+  std::optional<double> since_last(const comm::Communicator& world);
+
+  std::optional<double> joules_;            ///< of the job, at the last call of since_last()
+  std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
 };
 
 }  // namespace shard8::app

@@ -90,6 +90,8 @@ void print_header(const base::Logger& logger, const RunHeader& header) {
   for (const std::string& remark : header.overlap.remarks) logger.info("overlap    {}", remark);
   if (!header.overlap.choice.rows.empty()) logger.info("{}", chomped(profile::to_text(header.overlap.choice)));
   logger.info("found      {}", assembly.loader().dataset().description());
+  if (const data::Loader* const validation = assembly.validation())
+    logger.info("validation {}", validation->dataset().description());
   if (header.entropy) logger.info("unigram entropy of the data: {:.6f} nats", *header.entropy);
   logger.info("init       {}", weights_text(header));
   if (header.point) logger.info("restart    {}", restart_text(*header.point, header.steps));

@@ -28,6 +28,9 @@ class RunTracer {
 
   /// After each step, before the next one begins. `step` is its number.
   void after_step(std::int64_t step);
+  /// Between two steps: the collectives until resume() are of no step.
+  void pause() { log_.set_trace(nullptr); }
+  void resume() { log_.set_trace(&recorder_); }
   /// Writes this rank's file. Returns a line for rank 0 to print. Collective, after the last step, with no collective
   /// under way. AgreedError(environment) if a file cannot be written.
   std::string write(const std::string& host);

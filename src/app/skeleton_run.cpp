@@ -224,7 +224,8 @@ std::vector<std::string> unused_by_skeleton(const deck::LoadResult& deck) {
   std::vector<std::string> unused;
   for (const deck::Echo& e : deck.echo) {
     const bool is = e.group == "verify" || e.group == "checkpoint" || (e.group == "model" && e.key == "init_file") ||
-                    (e.group == "data" && e.key == "path") ||
+                    (e.group == "data" && (e.key == "path" || e.key.starts_with("validation"))) ||
+                    (e.group == "run" && e.key.starts_with("validate_")) ||
                     (e.group == "output" && (e.key == "metrics" || e.key == "replace"));
     if (is && e.origin != deck::Origin::fallback) unused.push_back(fmt::format("{}.{}", e.group, e.key));
   }

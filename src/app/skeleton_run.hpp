@@ -11,8 +11,8 @@
 
 namespace shard8::app {
 
-/// The keys that a deck gives and a skeleton run does not use: model.init_file, data.path, output.metrics,
-/// output.replace, and those of the groups verify and checkpoint.
+/// The keys that a deck gives and a skeleton run does not use: model.init_file, data.path, those of validation,
+/// output.metrics, output.replace, and those of the groups verify and checkpoint.
 std::vector<std::string> unused_by_skeleton(const deck::LoadResult& deck);
 
 /// Refuses, with Error(environment), an output.dir that holds the files of a training, or a summary of anything but a

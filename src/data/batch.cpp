@@ -16,14 +16,31 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 }  // namespace
 
 Loader::Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
-               std::int64_t data_rank, io::IoThread& io, const std::string& listing)
-    : io_(io), dataset_(open_dataset(config, seq, vocab, io, listing)) {
+               std::int64_t data_rank, io::IoThread& io, const std::string& listing, Part part)
+    : io_(io),
+      dataset_(open_dataset(config, seq, vocab, io, listing, part)),
+      data_ranks_(data_ranks),
+      data_rank_(data_rank) {
   SHARD8_REQUIRE(data_rank >= 0 && data_rank < data_ranks, "data rank {} of {}", data_rank, data_ranks);
   SHARD8_REQUIRE(config.micro_batch >= 0, "data.micro_batch = {}", config.micro_batch);
   const std::int64_t most = divide_up(config.batch, data_ranks);
   micro_batch_ = config.micro_batch > 0 ? config.micro_batch : most;
   micro_batches_ = divide_up(most, micro_batch_);
-  numbers_ = {data_rank, std::max<std::int64_t>(0, divide_up(config.batch - data_rank, data_ranks)), data_ranks};
+}
+
+std::int64_t Loader::sequences_in(std::int64_t step) const {
+  const auto available = dataset_->sequences();
+  const std::int64_t batch = dataset_->batch();
+  return available ? std::clamp<std::int64_t>(*available - sequences_before(step), 0, batch) : batch;
+}
+
+std::int64_t Loader::micro_batches_in(std::int64_t step) const {
+  return divide_up(divide_up(sequences_in(step), data_ranks_), micro_batch_);
+}
+
+/// The sequences of this rank in a step.
+SequenceNumbers Loader::numbers_in(std::int64_t step) const {
+  return {data_rank_, std::max<std::int64_t>(0, divide_up(sequences_in(step) - data_rank_, data_ranks_)), data_ranks_};
 }
 
 Loader::~Loader() {
@@ -33,19 +50,20 @@ Loader::~Loader() {
 /// Reads a step into next_. The I/O thread runs it.
 void Loader::load(std::int64_t step) {
   const auto seq = dataset_->seq();
-  sequences_.resize(static_cast<std::size_t>(numbers_.count * (seq + 1)));
-  dataset_->read(sequences_, sequences_before(step), numbers_);
+  const SequenceNumbers numbers = numbers_in(step);
+  sequences_.resize(static_cast<std::size_t>(numbers.count * (seq + 1)));
+  dataset_->read(sequences_, sequences_before(step), numbers);
 
   const auto size = static_cast<std::size_t>(micro_batches_ * micro_batch_ * seq);
   next_.tokens.assign(size, 0);
   next_.targets.assign(size, 0);
   next_.weights.assign(size, 0);
-  for (std::int64_t k = 0; k < numbers_.count; ++k) {
+  for (std::int64_t k = 0; k < numbers.count; ++k) {
     const auto* const from = sequences_.data() + k * (seq + 1);
     std::copy_n(from, seq, next_.tokens.data() + k * seq);
     std::copy_n(from + 1, seq, next_.targets.data() + k * seq);
   }
-  std::fill_n(next_.weights.data(), numbers_.count * seq, 1.0f);
+  std::fill_n(next_.weights.data(), numbers.count * seq, 1.0f);
 }
 
 /// The posted function captures one pointer, so that posting it allocates nothing.
@@ -72,8 +90,8 @@ void Loader::wait() {
 }
 
 void Loader::read_ahead(std::int64_t step) {
-  const auto available = dataset_->steps_available();
-  if (!available || sequences_before(step) < *available * dataset_->batch()) start(step);
+  const auto available = dataset_->sequences();
+  if (!available || sequences_before(step) < *available) start(step);
 }
 
 /// Waits for the read that is under way and forgets it and its error.
@@ -110,7 +128,7 @@ MicroBatch Loader::get(std::int64_t step, std::int64_t j) {
   if (current_.step != step) advance_to(step);
   const auto size = static_cast<std::size_t>(micro_batch_ * dataset_->seq());
   const auto first = static_cast<std::size_t>(j) * size;
-  const auto real = std::clamp<std::int64_t>(numbers_.count - j * micro_batch_, 0, micro_batch_);
+  const auto real = std::clamp<std::int64_t>(numbers_in(step).count - j * micro_batch_, 0, micro_batch_);
   return {std::span(current_.tokens).subspan(first, size), std::span(current_.targets).subspan(first, size),
           std::span(current_.weights).subspan(first, size), real};
 }

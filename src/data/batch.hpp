@@ -26,14 +26,15 @@ struct MicroBatch {
 };
 
 /// Loads the sequences of one data rank, one step ahead on the I/O thread. Data rank p of P takes sequences p, p+P, ...
-/// of each step in order. Every rank has the same number of micro-batches. One thread may use it.
+/// of each step in order. Every rank has the same number of micro-batches. One thread may use it. Of data for
+/// validation the steps are its batches, of which the last one may be short.
 class Loader {
  public:
   /// Opens the data, and reads none of it yet. config.micro_batch = 0 means all sequences of the rank. `io` must
-  /// outlive it. `listing` as for open_dataset(). Errors are those of open_dataset(), and Error(failed) unless 0 <=
-  /// data_rank < data_ranks.
+  /// outlive it. `listing` and `part` as for open_dataset(). Errors are those of open_dataset(), and Error(failed)
+  /// unless 0 <= data_rank < data_ranks.
   Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
-         std::int64_t data_rank, io::IoThread& io, const std::string& listing = {});
+         std::int64_t data_rank, io::IoThread& io, const std::string& listing = {}, Part part = Part::training);
   /// Waits for the end of the read that is under way.
   ~Loader();
   Loader(const Loader&) = delete;
@@ -45,6 +46,10 @@ class Loader {
   std::int64_t micro_batch() const { return micro_batch_; }
   /// Micro-batches in a step: ceil(batch / (P·micro_batch)).
   std::int64_t micro_batches() const { return micro_batches_; }
+  /// Real sequences of a step over all data ranks: fewer than the batch only where the data ends within it.
+  std::int64_t sequences_in(std::int64_t step) const;
+  /// The first micro-batches of a step, the same number on every rank; those behind them are padding on all ranks.
+  std::int64_t micro_batches_in(std::int64_t step) const;
   /// Real tokens in a step over all data ranks: batch·seq.
   std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
 
@@ -70,6 +75,7 @@ class Loader {
     std::vector<float> weights;
   };
 
+  SequenceNumbers numbers_in(std::int64_t step) const;
   void load(std::int64_t step);
   void advance_to(std::int64_t step);
   void drop_read_ahead();
@@ -79,7 +85,7 @@ class Loader {
 
   io::IoThread& io_;
   std::unique_ptr<Dataset> dataset_;
-  SequenceNumbers numbers_;  // the sequences of this rank in every step
+  std::int64_t data_ranks_ = 1, data_rank_ = 0;
   std::int64_t micro_batch_ = 0;
   std::int64_t micro_batches_ = 0;
   std::int64_t first_step_ = 0;           // the origin of the data cursor,

@@ -24,7 +24,7 @@ constexpr std::size_t kKeptOpen = 128;           // files; chosen far below the 
 constexpr std::size_t kPiece = 4 * 1024 * 1024;  // bytes that histogram() reads at once; chosen, bounds its memory
 
 /// The files of a folder in bytewise order, or the path itself if it is not a folder. The path need not exist.
-std::vector<std::string> files_of(const std::string& path) {
+std::vector<std::string> files_of(const std::string& path, std::string_view key) {
   std::error_code status;
   if (!fs::is_directory(path, status)) {
     io::require_content(path);
@@ -40,8 +40,8 @@ std::vector<std::string> files_of(const std::string& path) {
     if (!it->is_regular_file(kind)) {
       base::fail(base::ExitCode::deck,
                  "'{}': the folder holds '{}', which is not a file; a folder of text is read "
-                 "without its subfolders: move it, or give one of them as data.path",
-                 path, name);
+                 "without its subfolders: move it, or give one of them as {}",
+                 path, name, key);
     }
     names.push_back(std::move(name));
   }
@@ -65,9 +65,9 @@ const deck::DataConfig& require_bytes_fit(const deck::DataConfig& config, std::i
 
 }  // namespace
 
-BytesDataset::Parts BytesDataset::find_parts(const std::string& path) {
+BytesDataset::Parts BytesDataset::find_parts(const std::string& path, std::string_view key) {
   Parts parts;
-  for (const auto& name : files_of(path)) {
+  for (const auto& name : files_of(path, key)) {
     const std::int64_t size = io::InputFile(name).size();
     if (size > 0) parts.list.push_back({name, parts.length, size});
     parts.length += size;
@@ -88,17 +88,21 @@ BytesDataset::Parts BytesDataset::parts_of(const std::string& listing) {
 
 std::string BytesDataset::listing() const {
   std::string text;
-  for (const Part& part : parts_) text += std::to_string(part.size) + '\0' + part.path + '\0';
+  for (const File& part : parts_) text += std::to_string(part.size) + '\0' + part.path + '\0';
   return text;
 }
 
-BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
                            const std::string& listing)
-    : BytesDataset(config, seq, vocab,
-                   listing.empty() ? find_parts(require_bytes_fit(config, vocab).path) : parts_of(listing)) {}
+    : BytesDataset(config, seq, vocab, part,
+                   listing.empty() ? find_parts(require_bytes_fit(config, vocab).path, path_key(config, part))
+                                   : parts_of(listing)) {}
 
-BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Parts parts)
-    : StreamDataset(config, seq, vocab, parts.length, config.path), path_(config.path), parts_(std::move(parts.list)) {}
+BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part, Parts parts)
+    : StreamDataset(config, seq, vocab, part, parts.length),
+      path_(config.path),
+      key_(path_key(config, part)),
+      parts_(std::move(parts.list)) {}
 
 std::string BytesDataset::description() const {
   return fmt::format("bytes of '{}': {} bytes in {} file{}, {}", path_, length(), parts_.size(),
@@ -108,7 +112,7 @@ std::string BytesDataset::description() const {
 void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) const {
   // The part that holds the byte `first`: the last part that does not begin after this byte.
   auto part = std::upper_bound(parts_.begin(), parts_.end(), first,
-                               [](std::int64_t at, const Part& p) { return at < p.first; }) -
+                               [](std::int64_t at, const File& p) { return at < p.first; }) -
               1;
   while (!out.empty()) {
     const std::int64_t offset = first - part->first;
@@ -124,11 +128,11 @@ void BytesDataset::read_part(std::size_t part, std::span<std::byte> out, std::in
   const auto open = [&] {
     io::InputFile file(parts_[part].path);
     if (file.size() != parts_[part].size)
-      base::fail(
-          base::ExitCode::failed,
-          "'{}': has {} bytes, and had {} when the run began; files of data.path must not change, and must be the "
-          "same on every node",
-          file.path(), file.size(), parts_[part].size);
+      base::fail(base::ExitCode::failed,
+                 "'{}': has {} bytes, and had {} when the run began; files of {} must not change, and must be the same "
+                 "on every "
+                 "node",
+                 file.path(), file.size(), parts_[part].size, key_);
     return file;
   };
   if (parts_.size() > kKeptOpen) return open().read(out, offset);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/mix64.hpp"
@@ -22,6 +23,41 @@ void Dataset::require_sequences(std::span<const std::int32_t> out, std::int64_t 
                  "{} sequences from {} in steps of {}, of a batch of {}", count, first, stride, sizes_.batch);
   SHARD8_REQUIRE(static_cast<std::int64_t>(out.size()) == count * (sizes_.seq + 1),
                  "{} sequences of {} tokens into a buffer of {}", count, sizes_.seq + 1, out.size());
+}
+
+std::optional<std::int64_t> Dataset::steps_available() const {
+  const auto available = sequences();
+  if (!available) return std::nullopt;
+  return (*available + batch() - 1) / batch();
+}
+
+Division divide(std::int64_t total, double validation) {
+  constexpr double kRounding = 4 * std::numeric_limits<double>::epsilon();
+  const double share = validation * static_cast<double>(total);
+  const auto kept = static_cast<std::int64_t>(std::ceil(share * (1 - kRounding)));
+  return {total - kept, kept};
+}
+
+std::string_view path_key(const deck::DataConfig& config, Part part) {
+  return part == Part::validation && !config.validation_path.empty() ? "data.validation_path" : "data.path";
+}
+
+std::string validation_text(const Division& division, Part part) {
+  if (part == Part::validation) return division.training > 0 ? ", the last of the data" : "";
+  return division.validation > 0 ? fmt::format(", and {} more for validation", division.validation) : "";
+}
+
+Division divide_for_training(std::int64_t total, const deck::DataConfig& config, std::string_view name,
+                             std::string_view noun) {
+  const Division division = divide(total, config.validation);
+  if (division.training > 0 || config.validation >= 1) return division;
+  const auto remedy = total > 1 ? fmt::format("set data.validation to at most {:.6g}",
+                                              static_cast<double>(total - 1) / static_cast<double>(total))
+                                : std::string("set data.validation to 0");
+  base::fail(base::ExitCode::deck,
+             "'{}': data.validation = {} keeps ceil({} * {}) = {} of {} {} for validation, and none is left for "
+             "training; {}, or give more data in data.path",
+             name, config.validation, config.validation, total, division.validation, total, noun, remedy);
 }
 
 std::size_t Dataset::first_outside(std::span<const std::int32_t> tokens) const {
@@ -49,26 +85,34 @@ void input_fault(const std::function<void()>& action) {
 namespace {
 
 std::unique_ptr<Dataset> open_kind(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                   io::IoThread& io, const std::string& listing) {
+                                   io::IoThread& io, const std::string& listing, Part part) {
   switch (config.kind) {
     case deck::DataKind::bytes:
-      return std::make_unique<BytesDataset>(config, seq, vocab, listing);
+      return std::make_unique<BytesDataset>(config, seq, vocab, part, listing);
     case deck::DataKind::tokens:
-      return open_token_dataset(config, seq, vocab, io);
+      return open_token_dataset(config, seq, vocab, part, io);
     case deck::DataKind::synthetic:
       break;
   }
-  return std::make_unique<SyntheticDataset>(config, seq, vocab);
+  return std::make_unique<SyntheticDataset>(config, seq, vocab, part);
+}
+
+/// The deck's data as the part reads it: data of a path of its own are validated as a whole.
+deck::DataConfig config_of(deck::DataConfig config, Part part) {
+  if (part == Part::training || config.validation_path.empty()) return config;
+  config.path = config.validation_path;
+  config.validation = 1;
+  return config;
 }
 
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                      io::IoThread& io, const std::string& listing) {
+                                      io::IoThread& io, const std::string& listing, Part part) {
   SHARD8_REQUIRE(config.batch >= 1 && seq >= 1 && vocab >= 1,
                  "data.batch = {}, model.seq = {}, model.vocab = {}: all must be at least 1", config.batch, seq, vocab);
   std::unique_ptr<Dataset> out;
-  input_fault([&] { out = open_kind(config, seq, vocab, io, listing); });
+  input_fault([&] { out = open_kind(config_of(config, part), seq, vocab, io, listing, part); });
   return out;
 }
 
@@ -121,36 +165,55 @@ std::int64_t Permutation::operator()(std::int64_t i) const {
   return static_cast<std::int64_t>(x);
 }
 
-StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
-                             const std::string& name)
+StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
+                             std::int64_t length)
     : Dataset({config.batch, seq, vocab}),
+      part_(part),
       seed_(config.seed),
       length_(length),
       samples_(length > 0 ? (length - 1) / seq : 0) {
   if (samples_ == 0) {
     base::fail(base::ExitCode::deck,
                "'{}': holds {} tokens, but training needs at least seq+1 = {} (model.seq = {}); "
-               "give more data in data.path or a smaller model.seq",
-               name, length, seq + 1, seq);
+               "give more data in {} or a smaller model.seq",
+               config.path, length, seq + 1, seq, path_key(config, part));
   }
+  division_ = divide_for_training(samples_, config, config.path, "samples");
 }
 
-std::string StreamDataset::samples_text() const { return fmt::format("{} samples of {} tokens", samples_, seq()); }
+std::optional<std::int64_t> StreamDataset::sequences() const {
+  return part_ == Part::validation ? std::optional(division_.validation) : std::nullopt;
+}
+
+std::string StreamDataset::samples_text() const {
+  const std::int64_t own = part_ == Part::validation ? division_.validation : division_.training;
+  return fmt::format("{} samples of {} tokens{}", own, seq(), validation_text(division_, part_));
+}
+
+/// Where sequence `number` of the part lies in the stream, as the number of a sample.
+std::int64_t StreamDataset::sample_of(std::int64_t number) const {
+  if (part_ == Part::validation) {
+    SHARD8_REQUIRE(number < division_.validation, "sequence {} of {} for validation", number, division_.validation);
+    return division_.training + number;
+  }
+  const Permutation order(division_.training, seed_, static_cast<std::uint64_t>(number / division_.training));
+  return order(number % division_.training);
+}
 
 void StreamDataset::read(std::span<std::int32_t> out, std::int64_t first_sequence,
                          const SequenceNumbers& numbers) const {
   require_sequences(out, first_sequence, numbers);
   const auto width = static_cast<std::size_t>(seq() + 1);
   for (std::int64_t k = 0; k < numbers.count; ++k) {
-    const std::int64_t number = first_sequence + numbers.first + k * numbers.stride;
-    const Permutation order(samples_, seed_, static_cast<std::uint64_t>(number / samples_));
-    const std::int64_t sample = order(number % samples_);
+    const std::int64_t sample = sample_of(first_sequence + numbers.first + k * numbers.stride);
     read_tokens(out.subspan(static_cast<std::size_t>(k) * width, width), sample * seq());
   }
 }
 
-SyntheticDataset::SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab)
-    : Dataset({config.batch, seq, vocab}), seed_(config.seed) {}
+SyntheticDataset::SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part)
+    : Dataset({config.batch, seq, vocab}),
+      seed_(config.seed),
+      first_(part == Part::validation ? std::uint64_t{1} << 63 : 0) {}
 
 std::string SyntheticDataset::description() const { return fmt::format("synthetic: uniform over {} tokens", vocab()); }
 
@@ -159,7 +222,7 @@ void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t first_sequ
   require_sequences(out, first_sequence, numbers);
   auto* token = out.data();
   for (std::int64_t k = 0; k < numbers.count; ++k) {
-    const auto sequence = static_cast<std::uint64_t>(first_sequence + numbers.first + k * numbers.stride);
+    const auto sequence = first_ + static_cast<std::uint64_t>(first_sequence + numbers.first + k * numbers.stride);
     const std::uint64_t key = base::mix64(base::mix64(seed_) ^ sequence);
     for (std::int64_t t = 0; t <= seq(); ++t) {
       // The token is floor(value · vocab / 2^32), value from the high 32 bits (Lemire, 2019); uniform to 2^-32 · vocab.

@@ -23,14 +23,32 @@ struct SequenceNumbers {
   std::int64_t stride = 1;
 };
 
+/// Which sequences of the data a Dataset has (deck keys data.validation and data.validation_path).
+enum class Part : std::uint8_t {
+  training,    ///< all but the last share data.validation
+  validation,  ///< this share, or with data.validation_path all of the data there
+};
+
+/// How a stream of samples or slabs is divided.
+struct Division {
+  std::int64_t training = 0;    ///< [0, training) are trained
+  std::int64_t validation = 0;  ///< [training, training + validation) are validated
+};
+/// The last V of `total` are kept for validation: V = ceil(validation·total), so at least 1 if validation > 0. A
+/// product that misses an integer only by the rounding of doubles counts as this integer: 0.07·100 is 7. The caller
+/// guarantees 0
+/// <= validation <= 1.
+Division divide(std::int64_t total, double validation);
+
 /// What a look at a part of the data tells of it.
 struct Inspection {
   std::optional<io::Fingerprint> fingerprint;  ///< nothing for synthetic data
   std::vector<std::string> warnings;           ///< whole sentences that name the data
 };
 
-/// The data of a training: an endless row of sequences of seq+1 tokens, numbered from 0. A step takes `batch` of them.
-/// Sequence g depends on the data, g, seq and seed alone. All functions may be called from any thread.
+/// The data of a training, or of its validation: a row of sequences of seq+1 tokens, numbered from 0. A step takes
+/// `batch` of them. Sequence g depends on the data, its division, g, seq and seed alone. All functions may be called
+/// from any thread.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -41,8 +59,11 @@ class Dataset {
   std::int64_t seq() const { return sizes_.seq; }
   std::int64_t vocab() const { return sizes_.vocab; }
 
-  /// The number of steps of `batch` sequences that the data has; nothing if the data never ends.
-  virtual std::optional<std::int64_t> steps_available() const { return std::nullopt; }
+  /// The number of sequences that the data has; nothing if the data never ends.
+  virtual std::optional<std::int64_t> sequences() const { return std::nullopt; }
+  /// The number of steps of `batch` sequences that the data has, of which the last may be short; nothing if the data
+  /// never ends.
+  std::optional<std::int64_t> steps_available() const;
 
   /// One line for people: kind, path, sizes.
   virtual std::string description() const = 0;
@@ -93,12 +114,12 @@ class Dataset {
 };
 
 /// Opens the data of the deck's group `data`, for sequences of seq tokens below vocab. `io` must outlive the dataset.
-/// `listing` is that of another rank's dataset of this deck; empty: this rank looks itself.
+/// `listing` is that of another rank's dataset of this deck and part; empty: this rank looks itself.
 /// Error(deck) when the data do not fit the deck (bytes with vocab < 256, fewer than seq+1 tokens, slabs of another
-/// shape), and when they are missing, cannot be opened or have another format: input_fault() is around all of it.
-/// Error(failed) when a size is below 1.
+/// shape, data.validation leaves nothing to train), and when they are missing, cannot be opened or have another format:
+/// input_fault() is around all of it. Error(failed) when a size is below 1.
 std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                      io::IoThread& io, const std::string& listing = {});
+                                      io::IoThread& io, const std::string& listing = {}, Part part = Part::training);
 
 /// Runs `action` and throws its Error(failed) as Error(deck) with the same words: before the first step, what is wrong
 /// with data is a fault of the input. Other errors pass.

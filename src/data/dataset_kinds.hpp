@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/dataset.hpp"
@@ -43,19 +44,30 @@ class Permutation {
   std::array<std::uint64_t, kRounds> keys_ = {};
 };
 
-/// A stream of L tokens cut into N = floor((L-1)/seq) samples. Sample i is tokens i·seq to i·seq + seq, both included:
-/// seq inputs and the token after each. Sequence g of the training, in epoch e = floor(g / N), is sample
-/// permutation_e(g mod N); each epoch has a permutation of its own (Permutation).
+/// The key that names the data of this part.
+std::string_view path_key(const deck::DataConfig& config, Part part);
+/// What a description says of the other part, behind the number of this part's samples or slabs.
+std::string validation_text(const Division& division, Part part);
+/// divide() by config.validation. Error(deck), with the arithmetic, if nothing is left for training. `name`: the path
+/// in the message; `noun`: samples or slabs.
+Division divide_for_training(std::int64_t total, const deck::DataConfig& config, std::string_view name,
+                             std::string_view noun);
+
+/// A stream of L tokens cut into floor((L-1)/seq) samples, of which divide() keeps the last ones for validation. Sample
+/// i is tokens i·seq to i·seq + seq, both included: seq inputs and the token after each. With N samples for training,
+/// sequence g of the training, in epoch e = floor(g / N), is sample permutation_e(g mod N); each epoch has a
+/// permutation of its own (Permutation). Sequence g of the validation is sample N + g.
 class StreamDataset : public Dataset {
  public:
+  std::optional<std::int64_t> sequences() const final;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const final;
 
  protected:
-  /// `length`: L; `name`: the path in messages. Error(deck) when the stream is too short for one sample.
-  StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t length,
-                const std::string& name);
+  /// `length`: L. Error(deck) when the stream is too short for one sample, or data.validation leaves none to train.
+  StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part, std::int64_t length);
 
   std::int64_t length() const { return length_; }
+  /// Of both parts.
   std::int64_t samples() const { return samples_; }
 
   /// "N samples of S tokens".
@@ -65,9 +77,13 @@ class StreamDataset : public Dataset {
   /// Reads tokens [first, first + out.size()) of the stream. Error(failed) if one is outside the vocabulary.
   virtual void read_tokens(std::span<std::int32_t> out, std::int64_t first) const = 0;
 
+  std::int64_t sample_of(std::int64_t number) const;
+
+  Part part_;
   std::uint64_t seed_;
   std::int64_t length_;
   std::int64_t samples_;
+  Division division_;
 };
 
 /// Text, one token a byte: a file, or the files of a folder, joined in the bytewise order of their names. Names that
@@ -77,7 +93,8 @@ class BytesDataset final : public StreamDataset {
   /// Error(deck) when vocab < 256, config.path does not exist, the folder holds anything but regular files, or the text
   /// is too short. Error(failed) when a file or the folder cannot be read. With `listing`, what listing() gave on
   /// another rank, the constructor looks at no file: a rank opens those that it reads.
-  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, const std::string& listing = {});
+  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
+               const std::string& listing = {});
   /// The names and sizes of the files, as text.
   std::string listing() const override;
 
@@ -87,19 +104,19 @@ class BytesDataset final : public StreamDataset {
   std::vector<std::uint64_t> histogram() const override;
 
  private:
-  struct Part {
+  struct File {
     std::string path;
-    std::int64_t first = 0;  ///< position in the stream of the part's first byte
+    std::int64_t first = 0;  ///< position in the stream of the file's first byte
     std::int64_t size = 0;
   };
   struct Parts {
-    std::vector<Part> list;
+    std::vector<File> list;
     std::int64_t length = 0;
   };
-  static Parts find_parts(const std::string& path);
+  static Parts find_parts(const std::string& path, std::string_view key);
   static Parts parts_of(const std::string& listing);
 
-  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Parts parts);
+  BytesDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part, Parts parts);
 
   void read_tokens(std::span<std::int32_t> out, std::int64_t first) const override;
   void read_bytes(std::span<std::byte> out, std::int64_t first) const;
@@ -107,19 +124,20 @@ class BytesDataset final : public StreamDataset {
   void read_part(std::size_t part, std::span<std::byte> out, std::int64_t offset) const;
 
   std::string path_;
-  std::vector<Part> parts_;
+  std::string_view key_;  ///< of the deck, which names the path
+  std::vector<File> parts_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, io::InputFile> open_;  ///< by part, those that were read and stay open
 };
 
 /// Opens an HDF5 dataset of one dimension (a stream) or of three (slabs). Error(deck) for any other number.
 std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                            io::IoThread& io);
+                                            Part part, io::IoThread& io);
 
 /// An HDF5 dataset (L) as one stream.
 class TokenStream final : public StreamDataset {
  public:
-  TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+  TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
               std::unique_ptr<io::TokenFile> file);
 
   std::string description() const override;
@@ -132,14 +150,16 @@ class TokenStream final : public StreamDataset {
   std::unique_ptr<io::TokenFile> file_;
 };
 
-/// An HDF5 dataset (steps, batch, seq+1). Sequence g of the training is sequence g mod batch of slab floor(g / batch).
-/// read() reads from one slab.
+/// An HDF5 dataset (steps, batch, seq+1), whose last slabs divide() keeps for validation. Sequence g of the training is
+/// sequence g mod batch of slab floor(g / batch); slabs of the validation are counted from its first one. read() reads
+/// from one slab.
 class TokenSlabs final : public Dataset {
  public:
-  /// Error(deck) unless the slabs are (config.batch, seq+1) and there is one.
-  TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::unique_ptr<io::TokenFile> file);
+  /// Error(deck) unless the slabs are (config.batch, seq+1) and there is one for training.
+  TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
+             std::unique_ptr<io::TokenFile> file);
 
-  std::optional<std::int64_t> steps_available() const override { return steps(); }
+  std::optional<std::int64_t> sequences() const override { return own() * batch(); }
   std::string description() const override;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
   /// The digest is that of the slabs' tokens in the order of the file; a slab has batch samples.
@@ -149,15 +169,20 @@ class TokenSlabs final : public Dataset {
  private:
   std::string position_of(std::int64_t index) const;
   std::int64_t steps() const { return file_->shape()[0]; }
+  /// Slabs of this part.
+  std::int64_t own() const { return part_ == Part::validation ? division_.validation : division_.training; }
 
+  Part part_;
   std::unique_ptr<io::TokenFile> file_;
+  Division division_;
 };
 
 /// Tokens drawn uniformly from the vocabulary by a counter-based generator: token t of sequence g of the training is a
-/// function of (seed, g, t) alone. It reads no file and never ends. The lowest loss on it is ln(vocab).
+/// function of (seed, g, t) alone, and of the validation of (seed, 2⁶³ + g, t). It reads no file and never ends. The
+/// lowest loss on it is ln(vocab).
 class SyntheticDataset final : public Dataset {
  public:
-  SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab);
+  SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part);
 
   std::string description() const override;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
@@ -165,6 +190,7 @@ class SyntheticDataset final : public Dataset {
 
  private:
   std::uint64_t seed_;
+  std::uint64_t first_;  ///< counter of the part's first sequence
 };
 
 }  // namespace shard8::data

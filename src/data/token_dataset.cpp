@@ -89,22 +89,22 @@ std::string slab_position(const io::TokenFile& file, std::int64_t slab, std::int
 }  // namespace
 
 std::unique_ptr<Dataset> open_token_dataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
-                                            io::IoThread& io) {
+                                            Part part, io::IoThread& io) {
   auto file = std::make_unique<io::TokenFile>(io, config.path);
   const auto& shape = file->shape();
   if (shape.size() == 1) {
-    return std::make_unique<TokenStream>(config, seq, vocab, std::move(file));
+    return std::make_unique<TokenStream>(config, seq, vocab, part, std::move(file));
   }
-  if (shape.size() == 3) return std::make_unique<TokenSlabs>(config, seq, vocab, std::move(file));
+  if (shape.size() == 3) return std::make_unique<TokenSlabs>(config, seq, vocab, part, std::move(file));
   base::fail(base::ExitCode::deck,
              "'{}': has {} dimensions (shape ({})); allowed are one (a stream of tokens) and three "
              "(steps, data.batch, model.seq + 1)",
              config.path, shape.size(), fmt::join(shape, ", "));
 }
 
-TokenStream::TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+TokenStream::TokenStream(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
                          std::unique_ptr<io::TokenFile> file)
-    : StreamDataset(config, seq, vocab, file->elements(), config.path), file_(std::move(file)) {}
+    : StreamDataset(config, seq, vocab, part, file->elements()), file_(std::move(file)) {}
 
 std::string TokenStream::description() const {
   return fmt::format("tokens of '{}': a stream of {}, {}", file_->spec(), length(), samples_text());
@@ -133,9 +133,9 @@ std::vector<std::uint64_t> TokenStream::histogram() const {
   });
 }
 
-TokenSlabs::TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab,
+TokenSlabs::TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part,
                        std::unique_ptr<io::TokenFile> file)
-    : Dataset({config.batch, seq, vocab}), file_(std::move(file)) {
+    : Dataset({config.batch, seq, vocab}), part_(part), file_(std::move(file)) {
   const auto& shape = file_->shape();
   if (shape[1] != config.batch || shape[2] != seq + 1) {
     base::fail(base::ExitCode::deck,
@@ -145,13 +145,14 @@ TokenSlabs::TokenSlabs(const deck::DataConfig& config, std::int64_t seq, std::in
                shape[2] - 1);
   }
   if (steps() == 0)
-    base::fail(base::ExitCode::deck, "'{}': holds no tokens (shape ({})); give other data in data.path", file_->spec(),
-               fmt::join(shape, ", "));
+    base::fail(base::ExitCode::deck, "'{}': holds no tokens (shape ({})); give other data in {}", file_->spec(),
+               fmt::join(shape, ", "), path_key(config, part));
+  division_ = divide_for_training(steps(), config, file_->spec(), "slabs");
 }
 
 std::string TokenSlabs::description() const {
-  return fmt::format("tokens of '{}': {} slabs of {} sequences of {} + 1 tokens", file_->spec(), steps(), batch(),
-                     seq());
+  return fmt::format("tokens of '{}': {} slabs of {} sequences of {} + 1 tokens{}", file_->spec(), own(), batch(),
+                     seq(), validation_text(division_, part_));
 }
 
 void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const {
@@ -162,12 +163,13 @@ void TokenSlabs::read(std::span<std::int32_t> out, std::int64_t first_sequence, 
                "before it had another data.batch: go on with that one, or give the tokens as a stream (one dimension)",
                file_->spec(), first_sequence, batch());
   }
-  const std::int64_t slab = first_sequence / batch();
-  if (slab >= steps()) {
+  const std::int64_t number = first_sequence / batch();
+  if (number >= own()) {
     base::fail(base::ExitCode::failed,
-               "'{}': a step needs slab {} (counted from 0), but there are {} slabs; lower run.steps", file_->spec(),
-               slab, steps());
+               "'{}': a step needs slab {} (counted from 0), but there are {} slabs{}; lower run.steps", file_->spec(),
+               number, own(), validation_text(division_, part_));
   }
+  const std::int64_t slab = number + (part_ == Part::validation ? division_.training : 0);
   const std::array<io::Range, 3> ranges = {
       {{slab, 1, 1}, {numbers.first, numbers.count, numbers.stride}, {0, seq() + 1, 1}}};
   file_->read(out, ranges);

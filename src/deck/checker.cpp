@@ -77,6 +77,8 @@ constexpr Reader kReaders[] = {
      [](const Config& c) { return !overlaps(c) || c.mesh.tensor <= 2 || c.mesh.device != Device::host; }},
     {"overlap.chunks", "mesh.device", [](const Config& c) { return !overlaps(c) || c.mesh.device != Device::host; }},
     {"data.path", "data.kind", [](const Config& c) { return c.data.kind != DataKind::synthetic; }},
+    {"run.validate_batches", "run.validate_every", [](const Config& c) { return c.run.validate_every > 0; }},
+    {"data.validation_path", "run.validate_every", [](const Config& c) { return c.run.validate_every > 0; }},
     {"checkpoint.keep", "checkpoint.dir", writes_checkpoints},
     {"checkpoint.async", "checkpoint.dir", writes_checkpoints},
     {"checkpoint.files", "checkpoint.dir", writes_checkpoints},

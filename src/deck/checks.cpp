@@ -223,6 +223,35 @@ void check_data(const Checker& check, const Config& config) {
   }
 }
 
+/// Data for validation, and what needs them.
+void check_validation(const Checker& check, const Config& config) {
+  const DataConfig& d = config.data;
+  if (config.run.skeleton != Skeleton::none) return;  // it reads no data
+  if (!check.sound({"data.kind", "data.validation", "data.validation_path", "run.validate_every"})) return;
+  if (d.validation > 0 && !d.validation_path.empty())
+    check.fail({"data.validation_path", "data.validation"},
+               fmt::format("{} and {} both give data for validation", check.shown("data.validation_path"),
+                           check.shown("data.validation")),
+               "the path's data are used whole, so nothing need be kept out of training: leave one of the two out");
+  if (d.kind == DataKind::synthetic && !d.validation_path.empty())
+    check.fail({"data.validation_path", "data.kind"},
+               fmt::format("{} does not go with data.kind = synthetic", check.shown("data.validation_path")),
+               "synthetic data lie in no file: set data.validation above 0 for a stream of their own");
+  if (config.run.validate_every > 0 && !d.validates())
+    check.fail({"run.validate_every", "data.validation"},
+               fmt::format("{} without data for validation", check.shown("run.validate_every")),
+               "set data.validation to the share that is kept out of training, or data.validation_path");
+  if (config.run.validate_every > 0 && d.kind == DataKind::synthetic && check.sound({"run.validate_batches"}) &&
+      config.run.validate_batches == 0)
+    check.fail({"run.validate_every", "run.validate_batches", "data.kind"},
+               "run.validate_batches = 0 means all, and data.kind = synthetic has no end", "give run.validate_batches");
+  if (check.sound({"verify.validation_loss_max"}) && config.verify.validation_loss_max > 0 &&
+      config.run.validate_every == 0)
+    check.fail({"verify.validation_loss_max", "run.validate_every"},
+               fmt::format("{} without run.validate_every", check.shown("verify.validation_loss_max")),
+               "no validation would run: set run.validate_every, or leave the limit out");
+}
+
 void check_ends(const Checker& check, const Config& config) {
   const VerifyConfig& v = config.verify;
   if (check.sound({"verify.final_loss_min", "verify.final_loss_max"}) && v.final_loss_max > 0 &&
@@ -331,6 +360,7 @@ void check_together(Diagnostics& errors, const Reading& reading) {
   check_fp8(check, reading.config);
   check_training(check, reading.config);
   check_data(check, reading.config);
+  check_validation(check, reading.config);
   check_ends(check, reading.config);
   check_trace(check, reading.config);
   if (!reading.config.verify.gold.empty() && !reading.given("verify.tolerance")) {

@@ -144,13 +144,17 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading, con
     }
   }
   if (!check.sound({"data.kind", "data.path"}) || data.kind == DataKind::synthetic) return;
-  if (data.path.empty()) {
+  const auto find_data = [&](std::string_view key, std::string& path) {
+    if (data.kind == DataKind::bytes)
+      files.find(key, path, {}, true);
+    else
+      files.find_object(key, path, "expected 'file.h5:/dataset'");
+  };
+  if (data.path.empty())
     check.fail({"data.path", "data.kind"}, fmt::format("data.kind = {} needs data.path", to_string(data.kind)));
-  } else if (data.kind == DataKind::bytes) {
-    files.find("data.path", data.path, {}, true);
-  } else {
-    files.find_object("data.path", data.path, "expected 'file.h5:/dataset'");
-  }
+  else
+    find_data("data.path", data.path);
+  if (!data.validation_path.empty()) find_data("data.validation_path", data.validation_path);
 }
 
 // True if both paths lead to one file. False if either does not exist.
@@ -180,6 +184,8 @@ std::array<std::pair<std::string_view, const std::string*>, 4> outputs_of(const 
            {"output.summary", &output.summary}}};
 }
 
+bool is_data(std::string_view key) { return key == "data.path" || key == "data.validation_path"; }
+
 // A run must not write to a file that it reads.
 void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
   for (const auto& [key, name] : outputs_of(config)) {
@@ -196,8 +202,8 @@ void check_outputs(const Checker& check, const FileChecker& files, const Config&
     if (same(file, deck)) fail("output.dir", "is the deck");
     for (const auto& [input, path] : files.found()) {
       if (same(file, path)) fail(input, fmt::format("is the file of {}", input));
-      if (input == "data.path" && is_folder(path) && same(folder_of(file), path))
-        fail(input, "would be read as text, since data.path is its folder");
+      if (is_data(input) && is_folder(path) && same(folder_of(file), path))
+        fail(input, fmt::format("would be read as text, since {} is its folder", input));
     }
   }
 }
@@ -210,9 +216,8 @@ void check_checkpoint_folder(const Checker& check, const FileChecker& files, con
     check.fail({"checkpoint.dir"}, fmt::format("{} is not a folder", check.shown("checkpoint.dir")));
   }
   for (const auto& [input, path] : files.found()) {
-    if (input == "data.path" && is_folder(path) && same(dir, path)) {
-      check.fail({"checkpoint.dir", "data.path"},
-                 fmt::format("{} is the folder of data.path", check.shown("checkpoint.dir")),
+    if (is_data(input) && is_folder(path) && same(dir, path)) {
+      check.fail({"checkpoint.dir", input}, fmt::format("{} is the folder of {}", check.shown("checkpoint.dir"), input),
                  "what is written there would be read as text: another folder");
     }
   }

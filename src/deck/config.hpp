@@ -151,16 +151,24 @@ struct DataConfig {
   std::int64_t batch_per_rank = 0;  ///< sequences of a data rank in a step; loaded: 0, and batch is set
   std::int64_t micro_batch = 0;     ///< sequences that a data rank computes at once; 0: all that it has
   std::uint64_t seed = 1234;        ///< seed of the order of samples, and of synthetic tokens
+  double validation = 0.0;          ///< the last share of samples or slabs, which is kept out of training
+  /// As path: data for validation, all of it, in place of a share of path. Empty: none.
+  std::string validation_path;
+
+  /// Whether there are data for validation.
+  bool validates() const { return validation > 0 || !validation_path.empty(); }
 };
 
 struct RunConfig {
-  std::int64_t steps = 0;           ///< optimizer steps
-  std::int64_t stop_after = 0;      ///< steps of this run after which it stops; 0: never
-  double time_limit_min = 0.0;      ///< minutes from the begin of the process; 0: none
-  double margin_s = 0.0;            ///< left of a time limit when a run stops; 0: from the times of steps and writes
-  std::int64_t log_every = 10;      ///< steps between two lines of progress
-  std::int64_t timing_skip = 5;     ///< first steps left out of the figures; loaded default: at most steps - 1
-  std::int64_t hang_limit_s = 600;  ///< seconds; a rank that waits or stands still longer ends the job
+  std::int64_t steps = 0;             ///< optimizer steps
+  std::int64_t stop_after = 0;        ///< steps of this run after which it stops; 0: never
+  double time_limit_min = 0.0;        ///< minutes from the begin of the process; 0: none
+  double margin_s = 0.0;              ///< left of a time limit when a run stops; 0: from the times of steps and writes
+  std::int64_t log_every = 10;        ///< steps between two lines of progress
+  std::int64_t timing_skip = 5;       ///< first steps left out of the figures; loaded default: at most steps - 1
+  std::int64_t hang_limit_s = 600;    ///< seconds; a rank that waits or stands still longer ends the job
+  std::int64_t validate_every = 0;    ///< steps between validations, the last one behind the last step; 0: none
+  std::int64_t validate_batches = 0;  ///< batches of a validation; 0: all that the data have
   Skeleton skeleton = Skeleton::none;
   /// A machine file, or the output.dir or summary of a run: what the computations of a skeleton take. Empty: nothing. A
   /// relative path is looked for as data.path is; load() stores where it was found.
@@ -189,14 +197,16 @@ struct CheckpointConfig {
 
 /// Checks of a run's result. If none is set, the run reports VERIFICATION: NOT CONFIGURED.
 struct VerifyConfig {
-  double final_loss_max = 0.0;     ///< nats; 0: not checked
-  double final_loss_min = 0.0;     ///< nats; 0: not checked
-  double unigram_ratio_max = 0.0;  ///< final loss / unigram entropy of the data; 0: not checked
-  std::int64_t min_steps = 1;      ///< the three limits above hold for runs of at least this many steps
-  std::string gold;                ///< file with the losses expected; empty: none
-  double tolerance = 0.0;          ///< largest relative difference from gold; 0: bit for bit
+  double final_loss_max = 0.0;       ///< nats; 0: not checked
+  double final_loss_min = 0.0;       ///< nats; 0: not checked
+  double unigram_ratio_max = 0.0;    ///< final loss / unigram entropy of the data; 0: not checked
+  double validation_loss_max = 0.0;  ///< nats; 0: not checked
+  std::int64_t min_steps = 1;        ///< the limits above hold for runs of at least this many steps
+  std::string gold;                  ///< file with the losses expected; empty: none
+  double tolerance = 0.0;            ///< largest relative difference from gold; 0: bit for bit
 
-  bool limits_final_loss() const { return final_loss_max > 0.0 || final_loss_min > 0.0 || unigram_ratio_max > 0.0; }
+  bool limits_training_loss() const { return final_loss_max > 0.0 || final_loss_min > 0.0 || unigram_ratio_max > 0.0; }
+  bool limits_final_loss() const { return limits_training_loss() || validation_loss_max > 0.0; }
   bool configured() const { return limits_final_loss() || !gold.empty(); }
 };
 

@@ -70,6 +70,19 @@ std::string describe_state(const OptimizerConfig& o) {
                      o.master == Master::fp32 ? "fp32" : "bf16 with a 16-bit remainder");
 }
 
+std::string describe_validation(const Config& config) {
+  const DataConfig& data = config.data;
+  const bool synthetic = data.kind == DataKind::synthetic;
+  const std::string on = !data.validation_path.empty() ? data.validation_path
+                         : synthetic                   ? "a stream of its own"
+                                     : fmt::format("the last {} of the data", format_real(data.validation));
+  if (config.run.validate_every == 0) return on + ", kept out of training; never run";
+  const std::string batches =
+      config.run.validate_batches == 0 ? "all batches" : count(config.run.validate_batches, "batch", "batches");
+  return fmt::format("every {} and behind the last, {} of {}", count(config.run.validate_every, "step", "steps"),
+                     batches, on);
+}
+
 std::string describe_stops(const RunConfig& run) {
   std::string text;
   if (run.stop_after > 0) text = fmt::format("after {}", count(run.stop_after, "step", "steps"));
@@ -87,6 +100,7 @@ std::string describe_checks(const VerifyConfig& v, std::int64_t steps) {
   if (v.unigram_ratio_max > 0) {
     add(fmt::format("final loss <= {} x unigram entropy", format_real(v.unigram_ratio_max)));
   }
+  if (v.validation_loss_max > 0) add("validation loss <= " + format_real(v.validation_loss_max));
   if (v.limits_final_loss() && steps < v.min_steps) text += fmt::format(" (not checked below {} steps)", v.min_steps);
   if (!v.gold.empty()) add(fmt::format("losses of {} to {}", v.gold, format_real(v.tolerance)));
   return text.empty() ? "not configured" : text;
@@ -136,6 +150,7 @@ std::string describe(const Config& config) {
   line("weights", describe_weights(config));
   if (config.overlap.enable && mesh.exchanges()) line("overlap", describe_overlap(config));
   line("training", describe_schedule(config));
+  if (config.run.validate_every > 0 || config.data.validation > 0) line("validation", describe_validation(config));
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {
     line("optimizer", describe_state(config.optimizer));

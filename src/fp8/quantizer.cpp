@@ -57,6 +57,7 @@ kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands&
 }
 
 void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose) const {
+  purpose = needed(purpose);
   if (recipe().per_tensor()) {
     if (purpose == Purpose::recomputed) {
       kernels::CastOptions options = recipe().cast_options(nullptr);

@@ -51,6 +51,8 @@ class CastBuffer {
 };
 
 /// Casts inputs and output gradients of linear layers to FP8, by the recipe and with the scales of the scaling state.
+/// While the state records nothing (ScalingState::Unrecorded) no backward follows, and Purpose::both_passes is
+/// Purpose::forward_pass.
 /// Takes references: the arguments of the constructor must outlive the quantizer.
 class Quantizer {
  public:
@@ -78,6 +80,7 @@ class Quantizer {
   template <class Producer>
   void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
                         Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {
+    purpose = needed(purpose);
     const bool recomputed = purpose == Purpose::recomputed;
     const bool at_once = recipe().per_tensor() && (recomputed || !state_.scaled_by_own_amax(site));
     kernels::Outputs outputs(plain);
@@ -110,6 +113,9 @@ class Quantizer {
             Purpose purpose = Purpose::both_passes) const;
 
  private:
+  Purpose needed(Purpose purpose) const {
+    return purpose == Purpose::both_passes && !state_.recording() ? Purpose::forward_pass : purpose;
+  }
   /// Casts x. If the recipe needs the amax of x, kernels have raised the amax of the site before.
   void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose) const;
   /// Casts x with block scales.

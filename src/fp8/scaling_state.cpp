@@ -31,8 +31,8 @@ std::size_t kind_of(const Site& site) {
 
 }  // namespace
 
-ScalingState::ScalingState(const Recipe& recipe, tensor::Arena& arena)
-    : recipe_(recipe), per_role_(recipe.layers * kLinears) {
+ScalingState::ScalingState(const Recipe& recipe, tensor::Arena& arena, bool unrecorded)
+    : recipe_(recipe), per_role_(recipe.layers * kLinears), unrecorded_(unrecorded) {
   if (!recipe.on()) return;
   counts_ = arena.allocate({static_cast<std::int64_t>(sizeof(CastCounts)) * kLinears * kRoles}, DType::u8);
   if (!recipe.per_tensor()) return;
@@ -40,15 +40,17 @@ ScalingState::ScalingState(const Recipe& recipe, tensor::Arena& arena)
   scale_ = arena.allocate({kRoles * per_role_}, DType::fp32);
   change_ = arena.allocate({kRoles * per_role_}, DType::i32);
   weight_scale_inv_ = arena.allocate({per_role_ * kScaleStride}, DType::fp32);
+  if (unrecorded)
+    own_ = {arena.allocate({1}, DType::i32), arena.allocate({1}, DType::fp32), arena.allocate({1}, DType::i32)};
   if (recipe.delayed()) history_ = arena.allocate({kRoles, recipe.amax_history, per_role_}, DType::i32);
 }
 
 void ScalingState::prepare(const tensor::Exec& exec) {
   elements_.fill(0);
   entries_.fill(0);
-  for (const Tensor& zero : {counts_, amax_, change_, history_})
+  for (const Tensor& zero : {counts_, amax_, change_, history_, own_.amax, own_.change})
     if (!zero.empty()) kernels::fill_zero(exec, zero);
-  for (const Tensor& one : {scale_, weight_scale_inv_})
+  for (const Tensor& one : {scale_, weight_scale_inv_, own_.scale})
     if (!one.empty()) kernels::fill_one(exec, one);
 }
 
@@ -78,11 +80,18 @@ bool ScalingState::scaled_by_own_amax(const Site& site) const {
   return site.role != Role::weight && entries(site.role) == 0;
 }
 
+ScalingState::Unrecorded::Unrecorded(ScalingState& state) : state_(state) {
+  SHARD8_REQUIRE(state.unrecorded_ && state.recording_, "unrecorded casts of a state {}",
+                 state.recording_ ? "that was made without memory for them" : "that records none");
+  state.recording_ = false;
+}
+
 void ScalingState::scale_of(Executor& executor, const Site& site) const {
-  scale_of(executor, scale(site), packed(change_, site), amax(site), site.role);
+  scale_of(executor, scale(site), recording_ ? packed(change_, site) : own_.change, amax(site), site.role);
 }
 
 void ScalingState::scales_of_weights(Executor& executor) const {
+  require_recording();
   scale_of(executor, role_part(scale_, Role::weight), role_part(change_, Role::weight), weight_amaxes(), Role::weight);
 }
 
@@ -90,7 +99,8 @@ void ScalingState::scale_of(Executor& executor, const Tensor& scale, const Tenso
                             Role role) const {
   executor.issue(operation::Kernel{"scale_of_amax", amax.count(), 1, amax.dtype, scale.dtype}.reads(amax).writes(scale),
                  [&](const tensor::Exec& exec) {
-                   kernels::scale_of_amax(exec, scale, change, amax, recipe_.rule(role), !recipe_.delayed());
+                   const bool clear = !recipe_.delayed() || !recording_;
+                   kernels::scale_of_amax(exec, scale, change, amax, recipe_.rule(role), clear);
                  });
 }
 
@@ -98,7 +108,12 @@ void ScalingState::begin_weight_history(Executor& executor) {
   if (recipe_.delayed()) update(executor, Role::weight);
 }
 
+void ScalingState::require_recording() const {
+  SHARD8_REQUIRE(recording_, "the scaling state of a step is ended where casts are not recorded");
+}
+
 void ScalingState::reduce(Executor& executor, const comm::Communicator& world) const {
+  require_recording();
   if (!recipe_.delayed()) return;
   const std::span<const Tensor> amaxes(&amax_, 1);
   executor.run({.op = profile::Collective::all_reduce,
@@ -109,6 +124,7 @@ void ScalingState::reduce(Executor& executor, const comm::Communicator& world) c
 }
 
 void ScalingState::update(Executor& executor) {
+  require_recording();
   if (!recipe_.delayed()) return;
   for (const Role role : {Role::input, Role::weight, Role::output_gradient}) update(executor, role);
 }
@@ -139,10 +155,12 @@ std::string ScalingState::problem_of_entries(std::span<const std::int32_t> entri
 }
 
 CastCounts* ScalingState::counts(const Site& site) const {
+  if (!recording_) return nullptr;
   return reinterpret_cast<CastCounts*>(counts_.data) + kind_of(site);
 }
 
 void ScalingState::count_elements(const Site& site, std::int64_t elements) {
+  if (!recording_) return;
   elements_[kind_of(site)] += static_cast<std::uint64_t>(elements);
 }
 

@@ -28,17 +28,38 @@ namespace shard8::fp8 {
 class ScalingState {
  public:
   /// Takes memory for the recipe's layers in FP8 from `arena`. prepare() must be called before anything else.
-  ScalingState(const Recipe& recipe, tensor::Arena& arena);
+  /// `unrecorded`: there will be Unrecorded casts, which need memory of their own.
+  ScalingState(const Recipe& recipe, tensor::Arena& arena, bool unrecorded = false);
 
   /// Sets scales and inverse scales to 1, and amaxes, histories and counts to 0.
   void prepare(const tensor::Exec& exec);
 
   const Recipe& recipe() const { return recipe_; }
 
+  /// While it lives, casts have the scales that they would have in a step, and leave the state as it is: amaxes and
+  /// scales of a matrix' own amax go to memory that nothing else reads, nothing is counted, and functions that end a
+  /// step are errors. Whoever casts through the state need not know. One at a time; the state must outlive it.
+  class Unrecorded {
+   public:
+    /// Error(failed) unless the state was made for it.
+    explicit Unrecorded(ScalingState& state);
+    ~Unrecorded() { state_.recording_ = true; }
+    Unrecorded(const Unrecorded&) = delete;
+    Unrecorded& operator=(const Unrecorded&) = delete;
+
+   private:
+    ScalingState& state_;
+  };
+  /// Whether no Unrecorded lives.
+  bool recording() const { return recording_; }
+
   /// The amax (1) i32, as bits of fp32, and the scale (1) fp32 of one matrix. Error(failed) for recipes with block
   /// scales, and for a layer that is not in FP8.
-  tensor::Tensor amax(const Site& site) const { return packed(amax_, site); }
-  tensor::Tensor scale(const Site& site) const { return packed(scale_, site); }
+  tensor::Tensor amax(const Site& site) const { return recording_ ? packed(amax_, site) : own_.amax; }
+  tensor::Tensor scale(const Site& site) const {
+    const bool own = !recording_ && site.role != Role::weight && scaled_by_own_amax(site);
+    return own ? own_.scale : packed(scale_, site);
+  }
   /// (1) fp32: the inverse of the scale with which the bytes of this weight were cast. Casts of the weight write it.
   tensor::Tensor weight_scale_inv(const Site& site) const;
   /// (4·layers) i32: the amaxes of all weights, ordered by layer, then linear. The caller reduces them over all shards.
@@ -64,7 +85,8 @@ class ScalingState {
   /// scales. Called once, before the first step. Does nothing unless scaling is delayed.
   void begin_weight_history(operation::Executor& executor);
 
-  /// The counts of casts of this linear and role, over all layers, in memory of the execution space.
+  /// The counts of casts of this linear and role, over all layers, in memory of the execution space; null while nothing
+  /// is recorded.
   kernels::CastCounts* counts(const Site& site) const;
   /// Counts `elements` more cast elements. A cast that writes two copies of a matrix counts the elements of both.
   void count_elements(const Site& site, std::int64_t elements);
@@ -90,6 +112,7 @@ class ScalingState {
 
  private:
   std::int64_t index(const Site& site) const;
+  void require_recording() const;
   std::int32_t entries(Role role) const { return entries_[static_cast<std::size_t>(role)]; }
   tensor::Tensor packed(const tensor::Tensor& all, const Site& site) const;
   tensor::Tensor role_part(const tensor::Tensor& all, Role role) const;
@@ -100,9 +123,14 @@ class ScalingState {
   Recipe recipe_;
   std::int64_t per_role_;
   tensor::Tensor amax_, scale_, change_;  ///< (3·4·layers): by role, layer, linear
-  tensor::Tensor weight_scale_inv_;       ///< (4·layers)
-  tensor::Tensor history_;                ///< (3, amax_history, 4·layers)
-  tensor::Tensor counts_;                 ///< CastCounts of each linear and role
+  struct {
+    tensor::Tensor amax, scale, change;  ///< (1): of the unrecorded cast under way; empty unless there will be some
+  } own_;
+  bool recording_ = true;
+  bool unrecorded_;
+  tensor::Tensor weight_scale_inv_;  ///< (4·layers)
+  tensor::Tensor history_;           ///< (3, amax_history, 4·layers)
+  tensor::Tensor counts_;            ///< CastCounts of each linear and role
   std::array<std::uint64_t, kLinears * kRoles> elements_{};
   std::array<std::int32_t, kRoles> entries_{};  ///< how many steps have entered the history, by role
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "kernels/cross_entropy.hpp"
 #include "model/products.hpp"
@@ -70,6 +71,17 @@ void LossHead::chunk_loss(const Context& context, const Tensor& loss, const Tens
 void LossHead::forward_backward(const Context& context, const Tensor& loss, const Tensor& dx, const Gradients& dw,
                                 HeldSum x, const Targets& targets, const Weights& w, const Scratch& scratch,
                                 float scale) const {
+  const Backward backward{dx, dw, scale};
+  compute(context, loss, std::move(x), targets, w, scratch, &backward);
+}
+
+void LossHead::forward(const Context& context, const Tensor& loss, HeldSum x, const Targets& targets, const Weights& w,
+                       const Scratch& scratch) const {
+  compute(context, loss, std::move(x), targets, w, scratch, nullptr);
+}
+
+void LossHead::compute(const Context& context, const Tensor& loss, HeldSum x, const Targets& targets, const Weights& w,
+                       const Scratch& scratch, const Backward* backward) const {
   const Lease held = context.lease("the head's scratch", {scratch.own});
   Lease gathered;
   if (context.tensor_group.size() > 1) gathered = context.lease(name_of(gather_.name), {scratch.gathered});
@@ -89,9 +101,10 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
     return HeadInput(context, gather_, chunks_, scratch.gathered, own);
   }();
   const Tensor residual = x.read();
-  Partial partial(context, scatter_.name, scratch.partial, scratch.dnormed);
+  std::optional<Partial> partial;
+  if (backward != nullptr) partial.emplace(context, scatter_.name, scratch.partial, scratch.dnormed);
   std::optional<Scattering> dnormed;
-  bool accumulate = dw.accumulate;
+  bool accumulate = backward != nullptr && backward->dw.accumulate;
   for (std::int64_t first = 0, n = 0; first < chunks_.tokens; first += n) {
     n = chunks_.size(first);
     const Tensor logits = scratch.logits.slice(0, n);
@@ -106,29 +119,32 @@ void LossHead::forward_backward(const Context& context, const Tensor& loss, cons
       input.forward(context, first, std::cref(product));  // by reference: a copy would take host memory
       chunk_loss(context, loss, logits, row_max, sums, chunk);
     }
+    if (backward == nullptr) continue;
 
-    auto backward = context.timer().phase(Phase::backward);
+    auto phase = context.timer().phase(Phase::backward);
     const Tensor dlogits = scratch.dlogits.slice(0, n);
     context.issue(Kernel{"cross_entropy_backward", n, logits.cols(), logits.dtype, dlogits.dtype}
                       .reads(logits, row_max, sums, chunk.ids, chunk.weights)
                       .writes(dlogits),
                   [&](const tensor::Exec& exec) {
                     kernels::cross_entropy_backward(exec, dlogits, logits, row_max, sums, chunk.ids, chunk.weights,
-                                                    range_.first, range_.valid, scale);
+                                                    range_.first, range_.valid, backward->scale);
                   });
     const bool last = chunks_.last(first);
-    const auto weight_gradient = [&] { wgrad(context, dw.head, dlogits, input.chunk(first), accumulate); };
+    const auto weight_gradient = [&] { wgrad(context, backward->dw.head, dlogits, input.chunk(first), accumulate); };
     if (!last || !scatter_.hidden()) weight_gradient();
-    dgrad(context, partial.matrix.slice(first, n), dlogits, w.head);
+    dgrad(context, partial->matrix.slice(first, n), dlogits, w.head);
     if (last) {
-      dnormed = start_scatter_partial_sums(context, scatter_, scratch.dnormed, std::move(partial));
+      dnormed = start_scatter_partial_sums(context, scatter_, scratch.dnormed, std::move(*partial));
       if (scatter_.hidden()) weight_gradient();
       dnormed->wait(context);
     }
     accumulate = true;
   }
-  auto backward = context.timer().phase(Phase::backward);
-  norm_.backward(context, dx, dw.norm, dnormed->wait(context), residual, scratch.statistics, w.norm, {});
+  if (backward == nullptr) return;
+  auto phase = context.timer().phase(Phase::backward);
+  norm_.backward(context, backward->dx, backward->dw.norm, dnormed->wait(context), residual, scratch.statistics, w.norm,
+                 {});
 }
 
 }  // namespace shard8::model

@@ -49,8 +49,21 @@ class LossHead {
   void forward_backward(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& dx,
                         const Gradients& dw, HeldSum x, const Targets& targets, const Weights& w,
                         const Scratch& scratch, float scale) const;
+  /// Forward alone: adds S to `loss`, as forward_backward() does. `scratch` has the logits of the last chunk
+  /// afterwards. Collective over the tensor group.
+  void forward(const Context& context, const tensor::Tensor& loss, HeldSum x, const Targets& targets, const Weights& w,
+               const Scratch& scratch) const;
 
  private:
+  /// Where and how backward writes.
+  struct Backward {
+    const tensor::Tensor& dx;
+    const Gradients& dw;
+    float scale;
+  };
+  /// Forward, and if `backward` is not null backward as well.
+  void compute(const Context& context, const tensor::Tensor& loss, HeldSum x, const Targets& targets, const Weights& w,
+               const Scratch& scratch, const Backward* backward) const;
   void chunk_loss(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& logits,
                   const tensor::Tensor& row_max, const tensor::Tensor& sums, const Targets& targets) const;
   Norm norm_;

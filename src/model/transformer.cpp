@@ -39,15 +39,28 @@ void Transformer::prepare(const tensor::Exec& exec) {
     kernels::rope_table(exec, activations_.rope_table, static_cast<float>(model_.rope_theta));
 }
 
-std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches) {
-  const bool embedding = has_embedding_unit(model);
-  std::vector<fsdp::Visit> order;
+namespace {
+
+void add_forward(std::vector<fsdp::Visit>& order, const deck::ModelConfig& model) {
   const int root = root_unit(model.layers);
+  if (model.tie_embeddings) order.push_back({root});
+  if (has_embedding_unit(model)) order.push_back({embedding_unit()});
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) order.push_back({layer_unit(layer)});
+  if (!model.tie_embeddings) order.push_back({root});
+}
+
+}  // namespace
+
+std::vector<fsdp::Visit> forward_visits(const deck::ModelConfig& model, std::int64_t micro_batches) {
+  std::vector<fsdp::Visit> order;
+  for (std::int64_t m = 0; m < micro_batches; ++m) add_forward(order, model);
+  return order;
+}
+
+std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches) {
+  std::vector<fsdp::Visit> order;
   for (std::int64_t m = 0; m < micro_batches; ++m) {
-    if (model.tie_embeddings) order.push_back({root});
-    if (embedding) order.push_back({embedding_unit()});
-    for (std::int64_t layer = 0; layer < model.layers; ++layer) order.push_back({layer_unit(layer)});
-    if (!model.tie_embeddings) order.push_back({root});
+    add_forward(order, model);
     for (std::int64_t layer = model.layers; layer-- > 0;) {
       if (recomputes_from_a_copy(model, recipe, layer)) order.push_back({layer_unit(layer), Pass::forward});
       order.push_back({layer_unit(layer), Pass::backward});
@@ -77,6 +90,17 @@ void Transformer::forward_backward(const Context& context, fsdp::WeightStore& we
   auto phase = context.timer().phase(Phase::backward);
   std::optional<Gathering> begun = backward_layers(context, weights, gradients, micro_batch);
   backward_embedding(context, std::move(begun), gradients, micro_batch);
+}
+
+void Transformer::forward(const Context& context, fsdp::WeightStore& weights) {
+  auto phase = context.timer().phase(Phase::forward);
+  forward_embedding(context, weights);
+  HeldSum x = forward_layers(context, weights);
+  const int root = root_unit(model_.layers);
+  const At at(context.executor, root);
+  head_.forward(context, activations_.loss, std::move(x), {activations_.targets, activations_.token_weights},
+                head_weights(weights), activations_.head_scratch);
+  weights.release(root);
 }
 
 void Transformer::forward_embedding(const Context& context, fsdp::WeightStore& weights) {
@@ -117,18 +141,21 @@ HeldSum Transformer::forward_layers(const Context& context, fsdp::WeightStore& w
   return x.read();
 }
 
+/// A tied table is part of the root, which was acquired for the embedding and is still in use.
+LossHead::Weights Transformer::head_weights(fsdp::WeightStore& weights) const {
+  const int root = root_unit(model_.layers);
+  const ByParameter<Weight> unit(root_parameters(dims_.arch),
+                                 model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
+  return {{unit[Parameter::norm_weight].plain(), unit[Parameter::norm_bias].plain()}, unit[Parameter::head].plain()};
+}
+
 void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                        const MicroBatch& micro_batch, HeldSum x) {
   const int root = root_unit(model_.layers);
   const At at(context.executor, root);
-  const auto order = root_parameters(dims_.arch);
-  // A tied table is part of the root, which was acquired for the embedding and is still in use.
-  const ByParameter<Weight> unit(order,
-                                 model_.tie_embeddings ? weights.in_use(root) : weights.acquire(root, Pass::forward));
-  const LossHead::Weights w{{unit[Parameter::norm_weight].plain(), unit[Parameter::norm_bias].plain()},
-                            unit[Parameter::head].plain()};
+  const LossHead::Weights w = head_weights(weights);
   const auto sums = gradients.begin(root);
-  const ByParameter<Tensor> sum(order, sums.whole);
+  const ByParameter<Tensor> sum(root_parameters(dims_.arch), sums.whole);
   const Affine dnorm{sum[Parameter::norm_weight], sum[Parameter::norm_bias]};
   head_.forward_backward(
       context, activations_.loss, activations_.dresidual, {dnorm, sum[Parameter::head], sums.accumulate}, std::move(x),

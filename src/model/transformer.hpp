@@ -17,6 +17,8 @@ namespace shard8::model {
 /// The order in which a step of `micro_batches` micro-batches uses the weights of units. With Recompute::full a layer
 /// is recomputed just before its backward. The recomputation is a visit of its own if recomputes_from_a_copy().
 std::vector<fsdp::Visit> visits(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t micro_batches);
+/// The order in which forward alone of `micro_batches` micro-batches uses the weights of units.
+std::vector<fsdp::Visit> forward_visits(const deck::ModelConfig& model, std::int64_t micro_batches);
 /// The order in which a micro-batch completes, and so a step reduces, the gradients of units.
 std::vector<int> reductions(const deck::ModelConfig& model);
 /// Whether the embedding has parameters of its own: with a tied table only if there are learned positions.
@@ -46,6 +48,11 @@ class Transformer {
   void forward_backward(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
                         const MicroBatch& micro_batch);
 
+  /// Forward alone, for a validation: the same work as in forward_backward(), in the same memory. Adds Σ weight·loss
+  /// over the micro-batch's tokens to Activations::loss. The weights' store must have begun a step whose visits are
+  /// forward_visits(). Collective.
+  void forward(const Context& context, fsdp::WeightStore& weights);
+
  private:
   /// The unit that has the embedding's table.
   int table_unit() const { return model_.tie_embeddings ? root_unit(model_.layers) : embedding_unit(); }
@@ -54,6 +61,8 @@ class Transformer {
   void recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer);
   std::optional<Gathering> backward_layers(const Context& context, fsdp::WeightStore& weights,
                                            fsdp::GradientStore& gradients, const MicroBatch& micro_batch);
+  /// The head's weights, of the root's unit, which is in use until its release.
+  LossHead::Weights head_weights(fsdp::WeightStore& weights) const;
   void head(const Context& context, fsdp::WeightStore& weights, fsdp::GradientStore& gradients,
             const MicroBatch& micro_batch, HeldSum x);
   void backward_embedding(const Context& context, std::optional<Gathering> begun, fsdp::GradientStore& gradients,

@@ -133,6 +133,29 @@ void EnergyMeter::end() {
   steps_ = Steps::after;
 }
 
+void EnergyMeter::pause() {
+  const std::scoped_lock lock(mutex_);
+  if (steps_ != Steps::measured) return;
+  read_all();
+  for (State& state : states_) {
+    state.paused_j = state.counted.run_joules;
+    state.paused_s = state.counted.run_seconds;
+  }
+  steps_ = Steps::paused;
+}
+
+void EnergyMeter::resume() {
+  const std::scoped_lock lock(mutex_);
+  if (steps_ != Steps::paused) return;
+  read_all();
+  for (State& state : states_) {
+    const std::chrono::duration<double> pause(state.counted.run_seconds - state.paused_s);
+    state.begin += std::chrono::duration_cast<std::chrono::steady_clock::duration>(pause);
+    state.begin_j += state.counted.run_joules - state.paused_j;
+  }
+  steps_ = Steps::measured;
+}
+
 std::optional<double> EnergyMeter::joules(const std::vector<EnergyKind>& counted) {
   const std::scoped_lock lock(mutex_);
   read_all();

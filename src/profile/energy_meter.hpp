@@ -60,6 +60,8 @@ class EnergyMeter {
   void sample();  ///< reads all counters
   void begin();   ///< reads all counters; the measured steps begin
   void end();     ///< reads all counters; the measured steps end
+  void pause();   ///< reads all counters; what follows is of no measured step
+  void resume();  ///< reads all counters; the measured steps go on
   /// Reads all counters: their joules since the meter was made. Nothing if one failed. With `counted`, only counters
   /// of these kinds.
   std::optional<double> joules(const std::vector<EnergyKind>& counted);
@@ -69,13 +71,14 @@ class EnergyMeter {
   double thread_cpu_s() const;
 
  private:
-  enum class Steps : std::uint8_t { before, measured, after };
+  enum class Steps : std::uint8_t { before, measured, paused, after };
   struct State {
     std::unique_ptr<EnergyCounter> counter;
     CountedEnergy counted;
     std::uint64_t counts = 0;
     std::chrono::steady_clock::time_point start{}, begin{}, sampled{};
     double begin_j = 0, sampled_j = 0;
+    double paused_j = 0, paused_s = 0;  ///< since the meter was made
   };
   void read(State& state);
   void read_all();

@@ -103,6 +103,20 @@ struct CheckpointFigures {
 /// `steps_s` is the time in the phase checkpoint_stall of all steps of this rank. Collective.
 CheckpointFigures checkpoints_over_ranks(const CheckpointCounts& mine, double steps_s, const Gather& gather);
 
+/// The validations of a run. `seconds` are rank 0's; the rest is the same on every rank.
+struct ValidationFigures {
+  std::int64_t every = 0;             ///< steps from one to the next
+  std::int64_t batches = 0;           ///< of a validation
+  std::int64_t tokens = 0;            ///< of a validation, without padding
+  std::int64_t runs = 0;              ///< that came to their end
+  std::int64_t stopped = 0;           ///< that a stop of the run ended before, without a loss
+  double seconds = 0;                 ///< of those that came to their end
+  std::int64_t last_step = 0;         ///< the step behind which the last of them ran
+  std::optional<double> last_loss{};  ///< its loss; nothing: there was none
+
+  double mean_s() const { return runs > 0 ? seconds / static_cast<double>(runs) : 0; }
+};
+
 /// What all legs of a training have done: what its metrics.jsonl holds, steps that were trained again counted once.
 struct Totals {
   std::int64_t legs = 0;           ///< processes that trained, those that were killed included

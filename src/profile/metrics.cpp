@@ -38,6 +38,10 @@ std::string to_json_line(const StepMetrics& metrics) {
     line["energy_j"] = *metrics.energy_j;
     line["energy_steps"] = metrics.energy_steps;
   }
+  if (metrics.validation_loss) {
+    line["validation_loss"] = *metrics.validation_loss;
+    line["validation_s"] = metrics.validation_s;
+  }
   return line.dump();
 }
 
@@ -90,9 +94,11 @@ std::string Progress::text(const StepMetrics& m) const {
   const std::int64_t done = m.step + 1;
   const double rate = since_printed_s_ > 0 ? static_cast<double>(since_printed_tokens_) / since_printed_s_ : 0;
   const double left_s = mean_step_s_ * static_cast<double>(end_step_ - done);
-  return fmt::format("step {}/{} ({:.0f} %)  loss {:.5f}  grad norm {:.4g}  lr {:.3e}  {:.1f} tokens/s  left {}", done,
-                     end_step_, 100 * static_cast<double>(done) / static_cast<double>(end_step_), m.loss, m.grad_norm,
-                     m.lr, rate, clock_text(left_s));
+  const auto validation =
+      m.validation_loss ? fmt::format("  validation loss {:.5f}", *m.validation_loss) : std::string();
+  return fmt::format("step {}/{} ({:.0f} %)  loss {:.5f}  grad norm {:.4g}  lr {:.3e}  {:.1f} tokens/s  left {}{}",
+                     done, end_step_, 100 * static_cast<double>(done) / static_cast<double>(end_step_), m.loss,
+                     m.grad_norm, m.lr, rate, clock_text(left_s), validation);
 }
 
 void Progress::step(const StepMetrics& metrics) {
@@ -102,13 +108,14 @@ void Progress::step(const StepMetrics& metrics) {
   since_printed_s_ += metrics.step_s;
   since_printed_tokens_ += metrics.tokens;
   if (is_terminal_) {
-    if (!first && !last && since_printed_s_ < kRewriteInterval_s) return;
+    if (!first && !last && since_printed_s_ < kRewriteInterval_s && !metrics.validation_loss) return;
     // Carriage return, the text, then ANSI "erase to the end of the line": the line before may have been longer.
     std::fputs(("\r" + text(metrics) + "\x1b[K").c_str(), out_);
     line_open_ = true;
-    if (last) end_line();
+    if (last || metrics.validation_loss) end_line();  // the line stays
   } else {
-    if (!first && !last && (metrics.step + 1) % log_every_ != 0) return;
+    const bool due = (metrics.step + 1) % log_every_ == 0 || metrics.validation_loss;
+    if (!first && !last && !due) return;
     std::fputs((text(metrics) + "\n").c_str(), out_);
   }
   since_printed_s_ = 0;
@@ -150,8 +157,11 @@ RecordedStep recorded(const nlohmann::json& line, std::int64_t step) {
     const auto at = line.find(key);
     return at != line.end() && at->is_number() ? at->get<double>() : otherwise;
   };
-  return {step, number("loss", std::numeric_limits<double>::quiet_NaN()),
-          static_cast<std::int64_t>(number("tokens", 0)), number("step_s", 0)};
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  RecordedStep recorded{step, number("loss", kNone), static_cast<std::int64_t>(number("tokens", 0)),
+                        number("step_s", 0)};
+  if (line.contains("validation_loss")) recorded.validation_loss = number("validation_loss", kNone);
+  return recorded;
 }
 
 }  // namespace

@@ -31,11 +31,12 @@ struct StepMetrics {
   /// interval of run.log_every, where counters can be read.
   std::optional<double> energy_j{};
   std::int64_t energy_steps = 0;
+  std::optional<double> validation_loss{};  ///< behind this step
+  double validation_s = 0;                  ///< seconds; of validation_loss
 };
 
-/// One JSON object without a newline, with the members of StepMetrics in their order; energy_j and energy_steps
-/// are left out where there are none. A number has the fewest digits
-/// that read back to the same bits. NaN and infinity are null.
+/// One JSON object without a newline, with the members of StepMetrics in their order; the last four are left out where
+/// there are none. A number has the fewest digits that read back to the same bits. NaN and infinity are null.
 std::string to_json_line(const StepMetrics& metrics);
 
 /// metrics.jsonl: one line for each step. Every call throws the errors of OutputFile.
@@ -78,6 +79,7 @@ struct RecordedStep {
   double loss = 0;  ///< NaN where the line has none that is finite
   std::int64_t tokens = 0;
   double step_s = 0;
+  std::optional<double> validation_loss{};  ///< nothing: there was no validation; NaN where it was not finite
 };
 
 /// The part of a metrics.jsonl that stays when a run restarts from a checkpoint, and what was found on the way.
@@ -109,8 +111,8 @@ KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::strin
                            const std::function<void(const RecordedStep&)>& each = {});
 
 /// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
-/// Other outputs get a line for the first and the last step and for every `log_every`-th step. A line has the tokens/s
-/// of all steps since the line before.
+/// Other outputs get a line for the first and the last step, for every `log_every`-th step, and for steps with a
+/// validation, which a terminal keeps, too. A line has the tokens/s of all steps since the line before.
 class Progress {
  public:
   /// Steps are numbered from `first_step` up to but not including `end_step`.

@@ -224,6 +224,7 @@ Report make_report(const StepRecord& steps, const CollectiveLog& log, const Repo
     const double tokens = input.trains ? input.tokens_per_step * measured : 0;
     report.energy = energy_over_ranks(*input.energy, report.measured_steps(), tokens, gather);
   }
+  report.validation = input.validation;
   if (input.checkpoints) {
     const auto stall = static_cast<std::size_t>(Phase::checkpoint_stall);
     report.checkpoints =

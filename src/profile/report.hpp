@@ -58,6 +58,7 @@ struct ReportInput {
   std::string emulated{};                         ///< recipe whose matrix products are emulated ("mxfp8"); empty: none
   const IssueTimes* issues = nullptr;             ///< of this rank; null: no device computes
   std::optional<CheckpointCounts> checkpoints{};  ///< of this rank; none: the run writes no checkpoints
+  std::optional<ValidationFigures> validation{};  ///< none: the run does not validate
   std::optional<MeasuredUse> processor{};         ///< of this rank; none: it was not read
   std::optional<EnergyCounts> energy{};           ///< of this rank; none: nothing looked for counters
   std::optional<ExchangeMethods> methods{};       ///< none: the tensor group has one rank, and exchanges nothing
@@ -115,6 +116,7 @@ struct Report {
   std::optional<ProcessorFigures> processor{};     ///< of the measured steps
   std::optional<EnergyFigures> energy{};           ///< of the measured steps
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
+  std::optional<ValidationFigures> validation{};   ///< of the whole run
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
   /// What a skeleton run kept of a step, run.skeleton; empty: it trained. make_report() leaves it empty.
   std::string skeleton{};

@@ -180,6 +180,17 @@ Json figures_of(const Report& report) {
   return figures;
 }
 
+Json validation_of(const ValidationFigures& v) {
+  return {{"every", v.every},
+          {"batches", v.batches},
+          {"tokens", v.tokens},
+          {"runs", v.runs},
+          {"stopped", v.stopped},
+          {"seconds", v.seconds},
+          {"last_step", v.last_loss ? Json(v.last_step) : Json(nullptr)},
+          {"last_loss", v.last_loss ? Json(*v.last_loss) : Json(nullptr)}};
+}
+
 Json checkpoints_of(const CheckpointFigures& c) {
   return {{"written", c.written},
           {"failed", c.failed},
@@ -400,6 +411,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   if (report.processor) summary["processor"] = processor_of(*report.processor);
   if (report.energy) summary.update(Json::parse(to_json(*report.energy)));
   if (report.checkpoints) summary["checkpoints"] = checkpoints_of(*report.checkpoints);
+  if (report.validation) summary["validation"] = validation_of(*report.validation);
   Json memory = Json::array();
   for (const auto& [kind, bytes] : input.memory) memory.push_back({{"kind", kind}, {"bytes", bytes}});
   summary["memory_per_rank"] = std::move(memory);

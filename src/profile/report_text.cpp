@@ -131,6 +131,16 @@ void checkpoints(Out out, const Report& report) {
                  1e-9 * c.slowest_bytes_per_s, c.slowest_rank, report.hosts[static_cast<std::size_t>(c.slowest_rank)]);
 }
 
+void validation(Out out, const Report& report) {
+  if (!report.validation) return;
+  const ValidationFigures& v = *report.validation;
+  fmt::format_to(out, "\nvalidation: {} times, mean {:.3f} s   batches: {}   tokens: {}", v.runs, v.mean_s(), v.batches,
+                 v.tokens);
+  if (v.last_loss) fmt::format_to(out, "   last loss: {:.6f} behind step {}", *v.last_loss, v.last_step);
+  if (v.stopped > 0) fmt::format_to(out, "   stopped: {}, without a loss", v.stopped);
+  fmt::format_to(out, "\n");
+}
+
 void figures(Out out, const Report& report) {
   if (!report.skeleton.empty()) {
     fmt::format_to(out, "\nskeleton of the {}: step {:.3f} ms   exposed communication: {:.2f} %\n", report.skeleton,
@@ -190,6 +200,7 @@ std::string to_text(const Report& report) {
     casts(out, report);
     issues(out, report);
     checkpoints(out, report);
+    validation(out, report);
     if (report.processor) text += to_text(*report.processor, report.hosts);
     if (report.energy) text += to_text(*report.energy);
     figures(out, report);
@@ -197,6 +208,7 @@ std::string to_text(const Report& report) {
     fmt::format_to(out, "no step was measured: all {} were left out (run.timing_skip)\n", report.skipped);
     casts(out, report);
     checkpoints(out, report);
+    validation(out, report);
   }
   if (report.compare_off) text += to_text(*report.compare_off);
   text += to_text(report.verification);

@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include "base/error.hpp"
+
 namespace shard8::profile {
 namespace {
 
@@ -56,6 +58,7 @@ double HostClock::finish() {
 }
 
 void StepTimer::mark() {
+  if (uncounted_) return;  // there may be any number of them
   owners_.push_back(std::exchange(unmarked_part_, std::nullopt).value_or(owner_));
   clock_->mark();
 }
@@ -76,6 +79,18 @@ void StepTimer::set_trace(TraceRecorder* recorder) {
 void StepTimer::begin() {
   if (clock_ == nullptr) return;
   if (recorder_ != nullptr) tracing_ = recorder_->begin_step();
+  begin_marks();
+}
+
+void StepTimer::begin_uncounted() {
+  if (clock_ == nullptr) return;
+  SHARD8_REQUIRE(!begun_early_, "work that counts for no step begins within a step");
+  tracing_ = false;
+  uncounted_ = true;
+  begin_marks();
+}
+
+void StepTimer::begin_marks() {
   owners_.assign(1, Owner{});  // the interval between the steps
   unmarked_part_.reset();
   clock_->begin();
@@ -132,6 +147,7 @@ void StepTimer::trace_step(std::span<const double> seconds) {
 
 void StepTimer::discard_step() {
   collect_timings();
+  uncounted_ = false;
   mark();
   clock_->finish();
   clock_->reset();

@@ -107,6 +107,8 @@ class StepTimer {
   /// Computes the times of the phases of the step that ended last. Returns false if there is no such step or its times
   /// were computed before. On a device this takes host time, so call it while the device works.
   bool collect_timings();
+  /// Begins work between two steps that counts for none: neither for times nor for traces. discard_step() ends it.
+  void begin_uncounted();
   /// Ends a step that does not count, for example a rehearsal.
   void discard_step();
 
@@ -120,7 +122,9 @@ class StepTimer {
   /// part(Part::tensor_comm), counted for this exchange as well.
   [[nodiscard]] Scope exchange(Exchange exchange, std::string_view name = {}, int peer = -1);
   /// Times how long the host takes to issue the work.
-  [[nodiscard]] IssueTimes::Scope issue(Issue issue) { return {issues_, issue, trace()}; }
+  [[nodiscard]] IssueTimes::Scope issue(Issue issue) {
+    return {uncounted_ ? uncounted_issues_ : issues_, issue, trace()};
+  }
 
   /// From now on `recorder` is told of the steps that it wants; null: nobody. It must outlive the timer or be replaced
   /// before its end. Between two steps.
@@ -159,6 +163,7 @@ class StepTimer {
  private:
   Scope counted_part(Part part, int exchange, std::string_view name, int peer);
   void begin();
+  void begin_marks();
   void describe(Owner& owner, std::string_view name, int peer) const;
   void trace_step(std::span<const double> seconds);
   /// Sets a mark and notes the owner of the interval before it.
@@ -174,7 +179,8 @@ class StepTimer {
   bool begun_early_ = false;
   bool uncollected_ = false;  ///< the times of the step that ended last are not in steps_ yet
   StepRecord steps_;
-  IssueTimes issues_;
+  IssueTimes issues_, uncounted_issues_;
+  bool uncounted_ = false;           ///< the work under way counts for no step
   std::int64_t reserved_steps_ = 0;  ///< steps whose memory is not allocated yet
   TraceRecorder* recorder_ = nullptr;
   bool tracing_ = false;                    ///< this step

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/node.hpp"
@@ -67,6 +68,26 @@ void check_steps(const data::Dataset& dataset, const deck::Config& config) {
                dataset.description(), *available);
 }
 
+std::unique_ptr<data::Loader> open_part(const Setup& setup, std::int64_t data_rank, io::IoThread& io, data::Part part,
+                                        const std::string& listing) {
+  const deck::Config& config = setup.config;
+  auto loader = std::make_unique<data::Loader>(setup.data(), config.model.seq, config.model.vocab,
+                                               setup.layout.data_ranks, data_rank, io, listing, part);
+  if (part == data::Part::training) {
+    check_steps(loader->dataset(), config);
+    return loader;
+  }
+  const auto available = loader->dataset().steps_available();
+  if (available && *available < config.run.validate_batches)
+    base::fail(
+        ExitCode::deck,
+        "run.validate_batches = {}, but {} have only {} of {} sequences: lower run.validate_batches, or set it to "
+        "0 for all",
+        config.run.validate_batches, loader->dataset().description(), base::count(*available, "batch", "batches"),
+        config.data.batch);
+  return loader;
+}
+
 Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
                    std::string program)
     : exec_(exec),
@@ -77,25 +98,26 @@ Assembly::Assembly(const deck::Config& config, comm::Communicator world, const t
   if (comm::HostWaits* const waits = mesh_.world.waits()) timer_.set_progress(&waits->progress());
 }
 
-/// Rank 0 looks at the files, and tells the other ranks: a folder may have thousands, and a job as many ranks.
 void Assembly::open_data() {
-  const deck::Config& config = setup_.config;
+  loader_ = open_loader(data::Part::training);
+  if (setup_.validates()) validation_ = open_loader(data::Part::validation);
+}
+
+/// Rank 0 looks at the files, and tells the other ranks: a folder may have thousands, and a job as many ranks.
+std::unique_ptr<data::Loader> Assembly::open_loader(data::Part part) {
   const comm::Communicator& world = mesh_.world;
   std::string listing;
-  const auto open = [&] {
-    loader_ =
-        std::make_unique<data::Loader>(setup_.data(), config.model.seq, config.model.vocab, setup_.layout.data_ranks,
-                                       setup_.place.rank(base::AxisSet::data), io_, listing);
-    check_steps(loader_->dataset(), config);
-  };
+  std::unique_ptr<data::Loader> loader;
+  const auto open = [&] { loader = open_part(setup_, setup_.place.rank(base::AxisSet::data), io_, part, listing); };
   comm::agree_on_root(world, 0, [&] {
     open();
-    listing = loader_->dataset().listing();
+    listing = loader->dataset().listing();
   });
   world.broadcast(listing, 0);
   agree_alone(world, [&] {
     if (world.rank() != 0) open();
   });
+  return loader;
 }
 
 void Assembly::open_weights(const std::function<void(const std::string&)>& say) {
@@ -142,6 +164,7 @@ void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms
                    : std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, waits_.get(), timer_);
     reading_weights(ExitCode::deck, [&] { trainer_->initialise(initial_weights_.get()); });
     initial_weights_.reset();
+    if (validation_ != nullptr) trainer_->validate_with(*validation_);
   });
   reading.reset();
   trainer_->start();

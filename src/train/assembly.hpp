@@ -17,6 +17,12 @@ namespace shard8::train {
 /// Error(deck) if the data has fewer steps than the run. A stream never ends; slabs do.
 void check_steps(const data::Dataset& dataset, const deck::Config& config);
 
+/// Opens one part of the deck's data for data rank `data_rank`. `listing` as for data::open_dataset(). Errors are those
+/// of data::Loader, and Error(deck) if the data have fewer steps than the run, or for validation fewer batches than
+/// run.validate_batches.
+std::unique_ptr<data::Loader> open_part(const Setup& setup, std::int64_t data_rank, io::IoThread& io, data::Part part,
+                                        const std::string& listing = {});
+
 /// All that one rank trains with: mesh, data, memory and trainer. Runs, benchmarks and tests set them up here, in one
 /// order.
 ///
@@ -80,6 +86,8 @@ class Assembly {
   const std::vector<std::string>& remarks() const { return remarks_; }
   /// After open_files().
   const data::Loader& loader() const { return *loader_; }
+  /// The data of validations; null if the setup does not validate. After open_files().
+  const data::Loader* validation() const { return validation_.get(); }
   /// The weights of model.init_file; null before open_files(), after start(), and if there is no such file.
   const io::TensorFile* initial_weights() const { return initial_weights_.get(); }
   /// After start().
@@ -87,6 +95,7 @@ class Assembly {
   const Trainer& trainer() const { return *trainer_; }
 
  private:
+  std::unique_ptr<data::Loader> open_loader(data::Part part);
   void take_memory();
   std::unique_ptr<State> make_state(const tensor::MemoryBytes& bytes);
   void rehearse(kernels::Tuning tuning, const std::string& saved_algorithms);
@@ -99,6 +108,7 @@ class Assembly {
   profile::StepTimer timer_;
   io::IoThread io_;
   std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<data::Loader> validation_;         ///< null: the setup does not validate
   std::unique_ptr<io::TensorFile> initial_weights_;  ///< open until they are read; null: random weights
   // On a device State's arenas of the kinds gathered and exchanged lie in these two.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;

@@ -30,6 +30,12 @@ checkpoint::ManifestInput input_of(const io::TensorFile& file) {
   return reading_weights(base::ExitCode::deck, [&] { return input_of(file.spec(), io::fingerprint_of(file)); });
 }
 
+void inspect_validation(const data::Dataset& dataset, const deck::Config& config,
+                        const std::function<void(const std::string&)>& say) {
+  if (config.data.validation_path.empty()) return;
+  for (const std::string& warning : dataset.inspect().warnings) say(warning);
+}
+
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
                                       const deck::Config& config) {
   if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -44,10 +45,13 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
       break;
     }
     if (hooks.before) hooks.before(s);
-    const StepResult& result = loop.last = trainer.step(s);
+    StepResult& result = loop.last = trainer.step(s);
     ++loop.steps;
+    const bool diverged = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
+    if (hooks.validate && !diverged) result.validation = hooks.validate(result);
+    if (result.validation) result.stop_request = std::max(result.stop_request, result.validation->stop_request);
     if (hooks.after) hooks.after(result);
-    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
+    if (diverged)
       throw comm::AgreedError(base::ExitCode::failed,
                               divergence(result, trainer.setup().dims.compute == tensor::DType::fp32), trainer.ranks());
     if (hooks.between) hooks.between(s + 1);

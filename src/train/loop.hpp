@@ -20,7 +20,10 @@ struct Steps {
 
 /// Functions that the loop calls on this rank. Each may be empty.
 struct LoopHooks {
-  std::function<void(std::int64_t step)> before;        ///< called before each step
+  std::function<void(std::int64_t step)> before;  ///< called before each step
+  /// Called after each step that did not diverge. What it returns becomes StepResult::validation, and its stop request
+  /// the step's if it is larger. Every rank must decide alike.
+  std::function<std::optional<Validation>(const StepResult& result)> validate;
   std::function<void(const StepResult& result)> after;  ///< called after each step, also one that diverged
   /// Called after each step when `done` steps have been trained in all, the last one included. The next step's first
   /// gathers may be under way.

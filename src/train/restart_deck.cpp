@@ -24,6 +24,7 @@ using checkpoint::ManifestKey;
 namespace {
 
 constexpr std::string_view kDecay = "optimizer.decay_steps";
+constexpr std::string_view kValidation = "data.validation", kNoValidation = "0.0";
 constexpr std::array<std::string_view, 2> kInputs = {"data.path", "model.init_file"};  // compared by content
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -55,8 +56,9 @@ std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
 bool may_change_at_restart(const std::string& key) {
   constexpr std::array<std::string_view, 7> kGroups = {"mesh.",       "fsdp.",   "overlap.", "run.",
                                                        "checkpoint.", "verify.", "output."};
-  constexpr std::array<std::string_view, 4> kKeys = {"model.recompute", "precision.deterministic",
-                                                     "precision.peak_tflops", "data.micro_batch"};
+  constexpr std::array<std::string_view, 5> kKeys = {"model.recompute", "precision.deterministic",
+                                                     "precision.peak_tflops", "data.micro_batch",
+                                                     "data.validation_path"};
   return is_one_of(key, kKeys) ||
          std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
 }
@@ -75,6 +77,10 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
   for (const ManifestKey& k : now) {
     if (is_one_of(k.key, kInputs)) continue;
     const auto found = before.find(k.key);
+    // Versions without this key trained on all data.
+    if (found == before.end() && k.key == kValidation && k.origin != deck::to_string(deck::Origin::fallback) &&
+        k.value != kNoValidation)
+      changes.push_back({k.key, std::string(kNoValidation), k.value});
     if (found == before.end() || found->second->value == k.value || (keeps_decay && k.key == kDecay)) continue;
     // Nobody has changed a default that follows from others, as the number of steps that are not timed does.
     const std::string_view fallback = deck::to_string(deck::Origin::fallback);

@@ -29,6 +29,8 @@ struct Setup {
   /// Of this rank of the deck's mesh. `config` must come from deck::load; Error(failed) if fsdp.gather is still
   /// automatic.
   static Setup make(const deck::Config& config, int rank, int threads);
+  /// Whether a run of this deck validates.
+  bool validates() const { return config.run.validate_every > 0 && config.run.skeleton == deck::Skeleton::none; }
   /// The deck's group data, with layout.micro_batch as its micro_batch.
   deck::DataConfig data() const;
 };

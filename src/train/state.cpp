@@ -45,7 +45,7 @@ State::State(const Setup& setup, tensor::ArenaSet set, std::size_t workspace)
     : arenas(std::move(set)),
       activations(model::Activations::allocate(setup.dims, setup.config.model.layers, setup.config.model.recompute,
                                                setup.weights.recipe, workspace, arenas)),
-      scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights]),
+      scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights], setup.validates()),
       units(model::unit_shapes(setup.units, setup.weights, &scaling), setup.fsdp, arenas, lent_to_units(activations)),
       optimizer(setup.config.optimizer, units, arenas),
       squares(arenas[tensor::MemoryKind::buffers].allocate({kernels::kExactTotalBytes}, tensor::DType::u8)) {}

@@ -98,6 +98,14 @@ StopReason Stopping::end_step() {
   const ClockTimes now = sources_.clock();
   ++steps_;
   longest_.step = std::max(longest_.step, now.steady - step_began_);
+  if (const StopReason reason = urgent(now)) return reason;
+  if (stop_after_ > 0 && steps_ >= stop_after_) return {StopReason::Kind::stop_after};
+  return {};
+}
+
+StopReason Stopping::within_validation() const { return urgent(sources_.clock()); }
+
+StopReason Stopping::urgent(const ClockTimes& now) const {
   if (const int signal = sources_.signal ? sources_.signal() : 0; signal != 0)
     return {StopReason::Kind::signal, signal};
   switch (reached(limits_, now, longest_)) {
@@ -108,7 +116,6 @@ StopReason Stopping::end_step() {
     case TimeLimit::none:
       break;
   }
-  if (stop_after_ > 0 && steps_ >= stop_after_) return {StopReason::Kind::stop_after};
   return {};
 }
 

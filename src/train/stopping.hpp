@@ -80,10 +80,13 @@ class Stopping {
   void begin_step();
   /// The step ends. Returns why the run is to stop behind it.
   StopReason end_step();
+  /// Why the run is to stop within a validation: a signal, or a limit of time.
+  StopReason within_validation() const;
   /// Writing a checkpoint held ranks up for so many seconds.
   void checkpoint_written(double seconds);
 
  private:
+  StopReason urgent(const ClockTimes& now) const;
   Sources sources_;
   std::int64_t stop_after_ = 0;  ///< steps of this run, 0 for none
   std::int64_t steps_ = 0;       ///< of this run that ended

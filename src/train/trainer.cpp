@@ -98,7 +98,10 @@ void Trainer::clear(const tensor::Tensor& sum) {
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
   if (loader_ == nullptr) return;
   auto phase = timer_.phase(Phase::data, "load");
-  const data::MicroBatch batch = loader_->get(step, micro_batch);
+  to_activations(loader_->get(step, micro_batch));
+}
+
+void Trainer::to_activations(const data::MicroBatch& batch) {
   const auto& a = state_.activations;
   SHARD8_REQUIRE(static_cast<std::int64_t>(batch.tokens.size()) == a.tokens.count(),
                  "a micro-batch of {} tokens, not {}", batch.tokens.size(), a.tokens.count());
@@ -161,7 +164,7 @@ void Trainer::update(int unit, std::int64_t step, double learning_rate, double g
 }
 
 void Trainer::begin_next_step(std::int64_t step) {
-  if (begun_ || step + 1 >= setup_.config.run.steps) return;
+  if (begun_ || step + 1 >= setup_.config.run.steps || validates_after(step)) return;
   begun_ = true;
   executor_->gathers_are_ahead();
   weights_.begin_step(visits_);
@@ -207,9 +210,14 @@ void Trainer::quantize_weights() {
   state_.scaling.update(*executor_);
 }
 
+double Trainer::mean_loss(std::uint64_t& stop_request) const {
+  const double sum = sum_of_losses(stop_request_, stop_request);
+  return skeleton_ ? 0 : sum / static_cast<double>(tokens_per_step());
+}
+
 /// One all-reduce over all ranks sums the loss, to which tensor rank 0 of each data rank adds, and counts the ranks
 /// that have each stop request. The loss is added without rounding, so it does not depend on the mesh of data ranks.
-double Trainer::mean_loss(std::uint64_t& stop_request) const {
+double Trainer::sum_of_losses(const std::function<std::uint64_t()>& request, std::uint64_t& stop_request) const {
   auto phase = timer_.phase(Phase::reduce_wait, "loss");
   base::ExactSum loss;
   // The words of the loss, then for each stop request how many ranks have it.
@@ -217,7 +225,7 @@ double Trainer::mean_loss(std::uint64_t& stop_request) const {
   const auto requests = std::span(sums).last<kStopRequests>();
   executor_->run_on_hosts(operation::Group::world, mesh_.world.size(), sizeof(sums), [&] {
     const auto own_sum = executor_->value<double>(state_.activations.loss);
-    const std::uint64_t number = stop_request_ ? stop_request_() : 0;
+    const std::uint64_t number = request ? request() : 0;
     SHARD8_REQUIRE(number < kStopRequests, "a rank's stop request is {}, stop requests are below {}", number,
                    kStopRequests);
     requests[number] = 1;
@@ -229,7 +237,7 @@ double Trainer::mean_loss(std::uint64_t& stop_request) const {
   stop_request = 0;
   for (std::uint64_t n = 1; n < kStopRequests; ++n)
     if (requests[n] > 0) stop_request = n;
-  return skeleton_ ? 0 : loss.value() / static_cast<double>(tokens_per_step());
+  return loss.value();
 }
 
 double Trainer::end_step() {

@@ -24,15 +24,25 @@
 
 namespace shard8::train {
 
+/// A validation. All but `seconds` are the same on every rank.
+struct Validation {
+  std::optional<double> loss{};    ///< mean over its tokens; nothing: it was stopped before its end
+  std::int64_t batches = 0;        ///< that were computed
+  std::int64_t tokens = 0;         ///< of these batches, without padding
+  double seconds = 0;              ///< on this rank
+  std::uint64_t stop_request = 0;  ///< the largest of all ranks' at the end of its last batch
+};
+
 /// The figures of one step. All but `seconds` are the same on every rank.
 struct StepResult {
   std::int64_t step = 0;     ///< from 0
   double loss = 0;           ///< mean over the global batch's tokens
   double gradient_norm = 0;  ///< before clipping
   double learning_rate = 0;
-  std::int64_t tokens = 0;         ///< of the global batch
-  double seconds = 0;              ///< on this rank
-  std::uint64_t stop_request = 0;  ///< the largest of all ranks' (Trainer::stop_requests_from)
+  std::int64_t tokens = 0;                 ///< of the global batch
+  double seconds = 0;                      ///< on this rank
+  std::uint64_t stop_request = 0;          ///< the largest of all ranks' (Trainer::stop_requests_from)
+  std::optional<Validation> validation{};  ///< behind this step (LoopHooks::validate)
 };
 
 /// When a step updates each unit, and when it issues the first gathers of the next step.
@@ -52,6 +62,11 @@ struct UpdatePlan {
 /// The plan of every step of a run. It is as_reduced without clipping and with one tensor rank: clipping needs the norm
 /// of all gradients first, and tensor ranks sum the gradients of replicated parameters after all reductions.
 UpdatePlan plan_updates(const Setup& setup);
+
+/// Batches of a validation: run.validate_batches, or all that the data have.
+std::int64_t validation_batches(const data::Loader& loader, const deck::RunConfig& run);
+/// Tokens of these batches, without padding.
+std::int64_t validation_tokens(const data::Loader& loader, const deck::RunConfig& run);
 
 /// Trains on one rank, step by step: the model over this rank's memory, with its weights, gradients and optimizer. What
 /// the constructor is given must outlive the trainer. Assembly makes one. Call initialise(), start(), on a device
@@ -85,6 +100,19 @@ class Trainer {
   /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
   /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
+  /// From now on steps that validate_after() names leave the first gathers of the next step to the next step, so that a
+  /// validation of `loader`'s data may follow them. Before the first step; the setup must validate (Setup::validates),
+  /// and the loader must outlive the trainer.
+  void validate_with(data::Loader& loader);
+  /// Whether a validation is due behind the step: each run.validate_every steps, and behind the last one.
+  bool validates_after(std::int64_t step) const;
+  /// The loss on all batches of validation data, or on run.validate_batches of them, with the weights and FP8 scales
+  /// that training has at the moment. Nothing that training reads changes: no weight, amax, scale or history. Its time
+  /// counts for no step. Behind a step after which one is due (validates_after), and before the next one. `request`
+  /// gives the rank's stop request at the end of each batch; all ranks stop where one of them is not 0. Collective.
+  /// Errors are those of step().
+  Validation validate(const std::function<std::uint64_t()>& request);
+
   /// Stop requests are numbers below this one. 0 requests nothing.
   static constexpr std::uint64_t kStopRequests = 8;
   /// From now on every rank calls `request` at the end of each step, when the device is done, and gets the rank's stop
@@ -115,6 +143,9 @@ class Trainer {
   void begin_step();
   std::int64_t micro_batches() const { return setup_.layout.micro_batches; }
   void load(std::int64_t step, std::int64_t micro_batch);
+  void to_activations(const data::MicroBatch& batch);
+  void validate(const std::function<std::uint64_t()>& request, Validation& result);
+  double validate_batch(std::int64_t number, const std::function<std::uint64_t()>& request, Validation& result);
   void forward_backward(std::int64_t micro_batch);
   /// Reads the times of the step before this one, if there was one.
   void collect_timings();
@@ -131,6 +162,8 @@ class Trainer {
   /// Returns the mean of the loss over the tokens of the global batch. Writes the largest stop request of
   /// all ranks to `stop_request`.
   double mean_loss(std::uint64_t& stop_request) const;
+  /// The sum that mean_loss() divides. `request` gives this rank's stop request; empty: 0.
+  double sum_of_losses(const std::function<std::uint64_t()>& request, std::uint64_t& stop_request) const;
   /// Seconds of the step.
   double end_step();
 
@@ -150,7 +183,7 @@ class Trainer {
   /// Work between two steps, which no step counts.
   template <class Work>
   void between_steps(const Work& work) {
-    timer_.begin_step();
+    timer_.begin_uncounted();
     work();
     timer_.discard_step();
   }
@@ -158,7 +191,8 @@ class Trainer {
   std::unique_ptr<operation::Executor> executor_;
   const Setup& setup_;
   const comm::Mesh& mesh_;
-  data::Loader* loader_;  ///< null: it only records, or is a skeleton
+  data::Loader* loader_;                ///< null: it only records, or is a skeleton
+  data::Loader* validation_ = nullptr;  ///< null: it does not validate
   profile::StepTimer& timer_;
   State& state_;
   model::Fp8Weights fp8_weights_;

@@ -32,6 +32,22 @@ void LossJudge::add(std::int64_t step, double loss) {
   off_loss_ = loss;
 }
 
+void LossJudge::add_validation(std::int64_t step, double loss) {
+  if (step < validated_step_) return;
+  validated_step_ = step;
+  validation_loss_ = loss;
+}
+
+void LossJudge::judge_validation_loss(std::string& why, std::int64_t end) const {
+  const double most = config_.validation_loss_max;
+  if (most <= 0) return;
+  if (validated_step_ != end - 1)
+    add_reason(why, fmt::format("no validation loss is recorded behind step {}, the last one", end - 1));
+  else if (!(validation_loss_ <= most))
+    add_reason(
+        why, fmt::format("validation loss {:.6g} is above verify.validation_loss_max {:.6g}", validation_loss_, most));
+}
+
 void LossJudge::judge_final_loss(std::string& why, double loss, std::optional<double> unigram_entropy) const {
   if (config_.final_loss_max > 0 && !(loss <= config_.final_loss_max))
     add_reason(why,
@@ -68,8 +84,9 @@ profile::Verification LossJudge::verdict(std::int64_t end, std::optional<double>
   if (finished && !too_short && config_.limits_final_loss()) {
     if (last_step_ == end - 1)
       judge_final_loss(why, last_loss_, unigram_entropy);
-    else
+    else if (config_.limits_training_loss())
       add_reason(why, fmt::format("the loss of step {}, the last one, is not recorded", end - 1));
+    judge_validation_loss(why, end);
     if (!why.empty() && config_.min_steps == 1)
       why += "; for limits that only a longer run reaches set verify.min_steps";
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "deck/config.hpp"
+#include "profile/metrics.hpp"
 #include "profile/report.hpp"
 
 namespace shard8::train {
@@ -15,7 +16,8 @@ namespace shard8::train {
 /// Compares the losses of a training with what the deck's verify group asks for: bounds, the data's unigram entropy,
 /// and the losses of the gold file. It is given the losses of all legs, each step's once, in any order.
 ///
-/// The final loss of a training that has fewer than verify.min_steps steps is not held against limits: if nothing else
+/// The final losses of a training, that of the validation behind its last step too, are not held against limits if the
+/// training has fewer than verify.min_steps steps: if nothing else
 /// fails, the result is `not_checked`, and `why` has both numbers. Each loss is compared with the gold loss of its
 /// step, relative to it; the gold file's last step must be the last step. The result's `why` lists the checks that
 /// failed, with their numbers, and of the gold file only the first step that differs.
@@ -25,23 +27,33 @@ class LossJudge {
   LossJudge(const deck::VerifyConfig& config, const std::vector<double>& gold) : config_(config), gold_(gold) {}
 
   void add(std::int64_t step, double loss);
+  /// The loss of the validation behind the step.
+  void add_validation(std::int64_t step, double loss);
+  /// Both of a step that an earlier leg has recorded.
+  void add(const profile::RecordedStep& step) {
+    add(step.step, step.loss);
+    if (step.validation_loss) add_validation(step.step, *step.validation_loss);
+  }
 
   /// The verdict on a training whose steps below `end` are done. `finished`: they are all steps of the deck. Of a run
   /// that is not finished, which stopped before its last step, only losses are compared with the gold file; without a
-  /// difference the result is `not_reached`. `failed` if the final loss is to be judged and was never added.
+  /// difference the result is `not_reached`. `failed` if a final loss is to be judged and was never added.
   /// Error(failed) if verify.unigram_ratio_max is set and the entropy is not given.
   profile::Verification verdict(std::int64_t end, std::optional<double> unigram_entropy, bool finished) const;
 
  private:
   void judge_final_loss(std::string& why, double loss, std::optional<double> unigram_entropy) const;
+  void judge_validation_loss(std::string& why, std::int64_t end) const;
   void judge_gold(std::string& why, std::int64_t end, bool finished) const;
 
   const deck::VerifyConfig& config_;
   const std::vector<double>& gold_;
-  std::int64_t last_step_ = -1;  ///< the highest step that was added
-  double last_loss_ = 0;         ///< of last_step_
-  std::int64_t first_off_ = -1;  ///< the first step that differs from gold; -1: none
-  double off_loss_ = 0;          ///< of first_off_
+  std::int64_t last_step_ = -1;       ///< the highest step that was added
+  double last_loss_ = 0;              ///< of last_step_
+  std::int64_t validated_step_ = -1;  ///< the highest step behind which a validation loss was added
+  double validation_loss_ = 0;        ///< of this validation
+  std::int64_t first_off_ = -1;       ///< the first step that differs from gold; -1: none
+  double off_loss_ = 0;               ///< of first_off_
 };
 
 /// The losses of a gold file by step number. Each line of the file is a JSON object with "step" (0, 1, 2, ...) and

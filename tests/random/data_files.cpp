@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/mix64.hpp"
+#include "data/dataset.hpp"
 #include "tests/io/h5_writer.hpp"
 #include "tests/random/random_deck.hpp"
 
@@ -82,9 +83,10 @@ void provide_data(RandomDeck& deck, const fs::path& folder) {
     }
     case Form::token_slabs: {
       data.kind = deck::DataKind::tokens;
-      const fs::path file =
-          folder / fmt::format("slabs_{}_{}_{}_below_{}.h5", deck.config.run.steps, data.batch, m.seq + 1, m.vocab);
-      const std::vector<hsize_t> shape = {static_cast<hsize_t>(deck.config.run.steps), static_cast<hsize_t>(data.batch),
+      std::int64_t slabs = deck.config.run.steps;
+      while (data::divide(slabs, data.validation).training < deck.config.run.steps) ++slabs;
+      const fs::path file = folder / fmt::format("slabs_{}_{}_{}_below_{}.h5", slabs, data.batch, m.seq + 1, m.vocab);
+      const std::vector<hsize_t> shape = {static_cast<hsize_t>(slabs), static_cast<hsize_t>(data.batch),
                                           static_cast<hsize_t>(m.seq + 1)};
       provide(file, [&](const fs::path& path) { write_tokens(path, shape, m.vocab); });
       data.path = file.string() + ":/tokens";

@@ -246,6 +246,13 @@ constexpr Generator kGenerators[] = {
        d.config.data.micro_batch = draw.chance(0.3) ? 0 : draw.between(1, most + 1);
      }},
     {"data.seed", [](RandomDeck& d, Draw& draw) { d.config.data.seed = draw_seed(draw); }},
+    {"data.validation",
+     [](RandomDeck& d, Draw& draw) {  // at times so much that one sample is left for training
+       const bool stream = d.source.form != DataSource::Form::none && d.source.form != DataSource::Form::token_slabs;
+       if (draw.chance(0.6) || (stream && d.source.samples < 2)) return;
+       d.config.data.validation =
+           stream ? draw.real(0.01, 1 - 1.5 / static_cast<double>(d.source.samples)) : draw.real(0.01, 0.6);
+     }},
     {"model.seq", draw_seq},
     {"model.vocab", draw_vocab},
     {"model.norm_eps", [](RandomDeck& d, Draw& draw) { d.config.model.norm_eps = draw.log_real(1e-7, 1e-3); }},
@@ -260,6 +267,16 @@ constexpr Generator kGenerators[] = {
        // With delayed scaling so many that the short histories are full, and their entries overwritten.
        const bool delayed = d.config.fp8.recipe == Recipe::delayed;
        d.config.run.steps = d.config.fp8.recipe == Recipe::block ? 3 : draw.between(3, delayed ? 9 : 5);
+     }},
+    {"run.validate_every",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.run.validate_every = d.config.data.validation > 0 ? draw.between(0, d.config.run.steps + 1) : 0;
+     }},
+    {"run.validate_batches",
+     [](RandomDeck& d, Draw& draw) {
+       if (d.config.run.validate_every == 0) return;
+       d.config.run.validate_batches =
+           d.source.form == DataSource::Form::none ? draw.between(1, 3) : draw.between(0, 1);
      }},
     {"run.stop_after",
      [](RandomDeck& d, Draw& draw) {
@@ -379,6 +396,8 @@ constexpr NotDrawn kNotDrawn[] = {
     {"mesh.share_devices", "no effect on hosts: two ranks on one device run the tests of two devices"},
     {"run.time_limit_min", "stops a run by the clock: train.stopping and train.time_left"},
     {"run.margin_s", "stops a run by the clock: train.stopping and train.time_left"},
+    {"data.validation_path", "other data in place of a share, which does not change the training: train.validation"},
+    {"verify.validation_loss_max", "held against the losses after the run: train.verify"},
     {"run.log_every", "only what is printed: a training does not read it"},
     {"run.timing_skip", "only which steps figures count: a training does not read it"},
     {"run.hang_limit_s", "bounds how long a rank waits for others: comm.environment stops ranks"},
@@ -404,6 +423,7 @@ constexpr NotDrawn kNotDrawn[] = {
 Schedule draw_second(const Config& c, Draw& draw) {
   Schedule s;
   s.recompute = draw_recompute(draw);
+  s.validate_every = draw.chance(0.5) ? c.run.validate_every : 0;
   s.reshard_after_forward = draw.chance(0.6);
   s.prefetch = draw_prefetch(c, draw);
   s.weights = c.fp8.recipe == Recipe::delayed || !c.fp8.on() ? c.fp8.weights : draw_weights(draw);

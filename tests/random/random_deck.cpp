@@ -32,7 +32,8 @@ Schedule schedule_of(const deck::Config& c) {
           .gather = c.fsdp.gather,
           .weights = c.fp8.weights,
           .deterministic = c.precision.deterministic,
-          .overlap = c.overlap};
+          .overlap = c.overlap,
+          .validate_every = c.run.validate_every};
 }
 
 deck::Config with_schedule(deck::Config c, const Schedule& s) {
@@ -42,6 +43,7 @@ deck::Config with_schedule(deck::Config c, const Schedule& s) {
   c.fsdp.gather = s.gather;
   c.fp8.weights = s.weights;
   c.precision.deterministic = s.deterministic;
+  c.run.validate_every = s.validate_every;
   const deck::OverlapConfig given = std::exchange(c.overlap, s.overlap);
   // In a ring of more than two ranks sums have an order of their own, so they go round a ring in both schedules or in
   // none.

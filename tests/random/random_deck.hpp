@@ -32,6 +32,7 @@ struct Schedule {
   deck::Fp8Weights weights = deck::Fp8Weights::fp8;  ///< with delayed scaling always that of the deck
   bool deterministic = true;
   deck::OverlapConfig overlap = {};
+  std::int64_t validate_every = 0;
 };
 
 /// The file of model.init_file, with the values that the training would draw without one.

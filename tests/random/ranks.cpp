@@ -189,6 +189,18 @@ train::LoopResult train_from(Training& training, std::int64_t first, std::int64_
   train::LoopHooks hooks;
   hooks.before = [&](std::int64_t step) { training.log().set_measuring(step != first); };
   double loss = 0;
+  hooks.validate = [&](const train::StepResult& step) -> std::optional<train::Validation> {
+    if (!training.trainer().validates_after(step.step)) return std::nullopt;
+    const bool measuring = training.log().measuring();
+    profile::TraceRecorder* const trace = training.log().trace();
+    training.log().set_measuring(false);
+    training.log().set_trace(nullptr);
+    train::Validation validation = training.trainer().validate({});
+    training.log().set_trace(trace);
+    training.log().set_measuring(measuring);
+    if (!validation.loss) base::fail(base::ExitCode::failed, "the validation behind step {} has no loss", step.step);
+    return validation;
+  };
   std::vector<train::StepResult> results;
   hooks.after = [&](const train::StepResult& result) {
     results.push_back(result);

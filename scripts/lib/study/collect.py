@@ -21,6 +21,7 @@ FIGURES = {
     "measured_steps": ("steps", "measured"),
     "coverage": ("coverage",),
     "final_loss": ("loss", "final"),
+    "validation_loss": ("validation", "last_loss"),
     "skeleton": ("skeleton",),
     "batch": ("deck", "data", "batch"),
     "replicate": ("deck", "mesh", "replicate"),
@@ -79,6 +80,8 @@ def row_of(study, folder):
         return row
     summary = folder.summary()
     row.update({column: find(summary, path) for column, path in FIGURES.items()})
+    if row["validation_loss"] is None:
+        del row["validation_loss"]
     row.update({column: next((m["bytes"] for m in summary.get("memory_per_rank", []) if m["kind"] == kind), None)
                 for kind, column in MEMORY.items()})
     row.update(processor_of(summary))
@@ -103,6 +106,8 @@ def points_of(study, rows):
                        "spread": (max(rates) - min(rates)) / mean if len(rates) > 1 else None,
                        **({"skeleton": group[0]["skeleton"]} if group[0].get("skeleton") else {}),
                        **{key: mean_of(group, key) for key in ("step_p50_s", "exposed_communication", "final_loss")},
+                       **({"validation_loss": mean_of(group, "validation_loss")}
+                          if mean_of(group, "validation_loss") is not None else {}),
                        **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_")},
                        "busy_runs": sum(bool(row.get("busy")) for row in group),
                        "batch": group[0]["batch"], "data_ranks": group[0]["replicate"] * group[0]["shard"]})

@@ -138,10 +138,14 @@ def losses(runs):
     series = dict(list(every.items())[:MOST_CURVES])
     left_out = len(every) - len(series)
     note = "Mean over the tokens of the global batch, nats" + (", and over repeats." if len(runs) > 1 else ".")
+    dots = {label: runs[label].validations for label in series if runs[label].validations}
+    note += " Dots: losses of validations." if dots else ""
     note += f" {left_out} more runs are left out." if left_out else ""
     legend = [(label, SERIES[i]) for i, label in enumerate(series)] if len(series) > 1 else []
-    return Figure("loss", "Loss", note, lambda width: charts.curves("Loss", series, "step", "loss", width),
-                  (["run", "first", "last"], [[k, number(v[0][1]), number(v[-1][1])] for k, v in series.items()]), legend,
+    return Figure("loss", "Loss", note, lambda width: charts.curves("Loss", series, "step", "loss", width, dots=dots),
+                  (["run", "first", "last", *(["last validation"] if dots else [])],
+                   [[k, number(v[0][1]), number(v[-1][1]), *([number(dots[k][-1][1]) if k in dots else "-"] if dots else [])]
+                    for k, v in series.items()]), legend,
                   curves=series, axes=("step", "loss"))
 
 

@@ -36,6 +36,7 @@ class Measured:
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
         self.losses = self.read("metrics", "metrics.jsonl", self.read_losses)
+        self.validations = self.read("metrics", "metrics.jsonl", self.read_validations)
 
     def read(self, key, default, reader):
         """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
@@ -80,6 +81,15 @@ class Measured:
         if any(len(values) != ranks for column in columns.values() for values in column):
             raise ValueError(f"a step has not {ranks} ranks")
         return (steps, columns) if len(steps) > 1 else None
+
+    @staticmethod
+    def read_validations(path):
+        """[(step, loss of the validation behind it)], of lines that read_losses() has found to be whole."""
+        if not os.path.isfile(path):
+            return []
+        with open(path, encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.endswith("\n")]
+        return [(row["step"], row["validation_loss"]) for row in rows if is_number(row.get("validation_loss"))]
 
     @staticmethod
     def read_losses(path):
@@ -145,6 +155,7 @@ class Repeats:
 
     def __init__(self, runs):
         self.runs, self.losses = runs, mean_losses([run.losses for run in runs])
+        self.validations = mean_losses([run.validations for run in runs])
 
     def kinds(self):
         return mean_of([run.kinds() for run in self.runs])

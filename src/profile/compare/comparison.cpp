@@ -263,11 +263,13 @@ double relative_difference(double a, double b) {
   return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 
-LossDifference compare_losses(const RecordedRun& a, const RecordedRun& b) {
+using Losses = std::map<std::int64_t, double>;
+
+LossDifference compare_losses(const Losses& a, const Losses& b) {
   LossDifference loss;
-  for (const auto& [step, of_a] : a.loss) {
-    const auto found = b.loss.find(step);
-    if (found == b.loss.end()) {
+  for (const auto& [step, of_a] : a) {
+    const auto found = b.find(step);
+    if (found == b.end()) {
       ++loss.only_a;
       continue;
     }
@@ -282,7 +284,7 @@ LossDifference compare_losses(const RecordedRun& a, const RecordedRun& b) {
     loss.largest = relative;
     loss.largest_step = step;
   }
-  loss.only_b = static_cast<std::int64_t>(b.loss.size()) - loss.common;
+  loss.only_b = static_cast<std::int64_t>(b.size()) - loss.common;
   return loss;
 }
 
@@ -371,8 +373,16 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
                       [](const RecordedRun::Casts& c) { return c.elements > 0 ? c.flushed / c.elements : 0; }));
     add(figures.casts("casts, scale change", "", 1, [](const RecordedRun::Casts& c) { return c.scale_change; }));
   }
+  if (!a.validation.empty()) result.last_validation_a = a.validation.rbegin()->second;
+  if (!b.validation.empty()) result.last_validation_b = b.validation.rbegin()->second;
+  if (result.last_validation_a && result.last_validation_b) {
+    result.validation = compare_losses(a.validation, b.validation);
+    if (result.validation->largest > limits.loss_limit())
+      result.exceeded.push_back(fmt::format("validation loss: {:.3g} relative behind step {}",
+                                            result.validation->largest, result.validation->largest_step));
+  }
   if (!a.loss.empty() && !b.loss.empty()) {
-    result.loss = compare_losses(a, b);
+    result.loss = compare_losses(a.loss, b.loss);
     if (result.loss->largest > limits.loss_limit())
       result.exceeded.push_back(
           fmt::format("loss: {:.3g} relative in step {}", result.loss->largest, result.loss->largest_step));

@@ -101,7 +101,8 @@ struct RecordedRun {
   std::vector<Traffic> collectives{};
   std::vector<std::pair<std::string, double>> memory{};  ///< bytes by kind
   std::vector<Casts> casts{};
-  std::map<std::int64_t, double> loss{};  ///< by step; NaN where the run had no finite loss
+  std::map<std::int64_t, double> loss{};        ///< by step; NaN where the run had no finite loss
+  std::map<std::int64_t, double> validation{};  ///< losses of validations, by the step before; NaN as above
 };
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside
@@ -174,8 +175,10 @@ struct Comparison {
   std::vector<Difference> differences{};
   std::vector<ComparedKind> kinds{};
   std::optional<LossDifference> loss{};
-  bool times_judged = true;             ///< false: none was, and notes say why
-  std::vector<std::string> notes{};     ///< what was not compared, and why
+  std::optional<LossDifference> validation{};  ///< of the validations behind the same steps; nothing: a run has none
+  std::optional<double> last_validation_a{}, last_validation_b{};  ///< the last validation losses
+  bool times_judged = true;                                        ///< false: none was, and notes say why
+  std::vector<std::string> notes{};                                ///< what was not compared, and why
   std::vector<std::string> exceeded{};  ///< what is worse in b by more than the limits; empty: nothing
   std::vector<std::string> slower{};    ///< what is slower in b, by less than the limits
 };

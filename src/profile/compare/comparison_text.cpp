@@ -96,6 +96,21 @@ std::string loss_text(const LossDifference& loss) {
       *loss.first, loss.a, loss.b, loss.largest, loss.largest_step, loss.common);
 }
 
+std::string validation_text(const Comparison& c) {
+  if (!c.last_validation_a && !c.last_validation_b) return {};
+  const auto shown = [](std::optional<double> loss) { return loss ? fmt::format("{}", *loss) : std::string("none"); };
+  std::string text =
+      fmt::format("validation loss: last {} and {}", shown(c.last_validation_a), shown(c.last_validation_b));
+  if (!c.validation) return text + '\n';
+  const LossDifference& loss = *c.validation;
+  if (loss.common == 0) return text + "; no step has one in both runs\n";
+  if (!loss.first) return text + fmt::format("; equal in all {} that both runs have\n", loss.common);
+  return text + fmt::format(
+                    "; behind step {} the first that differs, {} and {}; largest relative difference {:.3g}, "
+                    "behind step {}, of {} that both runs have\n",
+                    *loss.first, loss.a, loss.b, loss.largest, loss.largest_step, loss.common);
+}
+
 Json number(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
 Json json_of(const ComparedKind& kind) {
@@ -138,6 +153,11 @@ Json json_of(const Comparison& c) {
   object["figures"] = Json::object();
   for (const ComparedKind& kind : c.kinds) object["figures"][kind.name] = json_of(kind);
   object["loss"] = c.loss ? json_of(*c.loss) : Json(nullptr);
+  if (c.last_validation_a || c.last_validation_b) {
+    object["validation"] = c.validation ? json_of(*c.validation) : Json::object();
+    object["validation"]["last_a"] = number(c.last_validation_a);
+    object["validation"]["last_b"] = number(c.last_validation_b);
+  }
   object["times_judged"] = c.times_judged;
   object["notes"] = c.notes;
   object["exceeded"] = c.exceeded;
@@ -163,6 +183,7 @@ std::string to_text(const Comparison& c, const CompareLimits& limits) {
   if (!c.differences.empty()) text += '\n';
   for (const ComparedKind& kind : c.kinds) text += table(kind, heads_of(c)) + '\n';
   if (c.loss) text += loss_text(*c.loss);
+  text += validation_text(c);
   for (const std::string& note : c.notes) text += fmt::format("note: {}\n", note);
   if (!c.slower.empty()) {
     text += fmt::format("B is slower, within the limit, with at least {:g} % confidence:\n", 100 * kCompareConfidence);
