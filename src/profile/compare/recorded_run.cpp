@@ -64,6 +64,7 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
       const Json step = Json::parse(text);
       const auto index = step.at("step").get<std::int64_t>();
       run.loss[index] = number(step.at("loss"));
+      run.grad_norm[index] = number(step.at("grad_norm"));
       run.tokens_per_step = step.at("tokens").get<std::int64_t>();
       if (index >= first) step_s.push_back(number(step.at("step_s")));
     } catch (const Json::exception&) {
