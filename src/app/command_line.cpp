@@ -293,6 +293,12 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
       ->check(CLI::NonNegativeNumber);
   compare->add_option("--loss", arguments.loss, "largest relative difference of losses (threshold / 100)")
       ->check(CLI::NonNegativeNumber);
+  compare
+      ->add_option("--envelope", arguments.envelope,
+                   "whether losses and norms differ by rounding alone; with a FILE: by its bounds, not the program's")
+      ->expected(0, 1)
+      ->excludes("--threshold")
+      ->excludes("--loss");
   compare->add_flag("--json", arguments.json, "as JSON");
   compare->parse_complete_callback([&arguments] {
     if (arguments.paths.size() < 2) throw CLI::ArgumentMismatch::AtLeast("RUN", 2, arguments.paths.size());
@@ -316,7 +322,10 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
     return run_command(argc, argv, run);
   }
-  if (chosen == "compare") return compare_command(arguments.compare);
+  if (chosen == "compare") {
+    const bool envelope = app.get_subcommands().front()->count("--envelope") > 0;
+    return envelope ? envelope_command(arguments.compare) : compare_command(arguments.compare);
+  }
   if (chosen == "history") return history_command(arguments.history);
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") {
@@ -354,7 +363,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
 constexpr const char* kExitCodes =
     "Exit codes: 0 done; 2 bad deck or usage; 3 environment (ranks, devices, libraries, files that cannot be written); "
     "4 checkpoint unusable; 5 failed while running; 6 verification failed, or compare found a run worse than the "
-    "limits; 75 stopped early with a checkpoint: run again to go on\n";
+    "limits or outside of the envelope; 75 stopped early with a checkpoint: run again to go on\n";
 
 /// What --help prints last: an example and the exit codes.
 void add_footers(CLI::App& app) {

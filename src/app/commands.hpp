@@ -109,7 +109,8 @@ struct ProjectArguments {
 struct CompareArguments {
   std::vector<std::string> paths;  ///< as profile::read_run() takes them; the others are compared with the first
   double percent = 5;
-  double loss = -1;  ///< negative: percent / 100
+  double loss = -1;        ///< negative: percent / 100
+  std::string envelope{};  ///< the envelope's file; empty: the program's
   bool json = false;
 };
 
@@ -176,6 +177,9 @@ int ckpt_command(const CkptArguments& arguments);
 int trace_command(const TraceArguments& arguments);
 /// Compares runs. Returns ExitCode::verification if a run is worse than the first one by more than the limits.
 int compare_command(const CompareArguments& arguments);
+/// Judges runs by an envelope. Returns ExitCode::verification if one lies outside. Error(deck) if the runs cannot be
+/// judged: profile::judge_by_envelope().
+int envelope_command(const CompareArguments& arguments);
 /// Adds up the legs of a training. Error(deck) if the folder holds none, or a file of it is damaged.
 int history_command(const HistoryArguments& arguments);
 int info_command();

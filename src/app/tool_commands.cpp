@@ -22,10 +22,12 @@
 #include "kernels/libraries.hpp"
 #include "model/huggingface_config.hpp"
 #include "profile/compare/comparison.hpp"
+#include "profile/compare/envelope.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/runtime.hpp"
 #include "trace/outputs.hpp"
 #include "trace/rank_trace.hpp"
+#include "train/restart_deck.hpp"
 #include "train/saved_config.hpp"
 #include "train/stored_weights.hpp"
 
@@ -175,6 +177,22 @@ int compare_command(const CompareArguments& arguments) {
   }
   if (arguments.json) fmt::print("{}\n", profile::to_json(comparisons, limits));
   return base::to_int(exceeded ? base::ExitCode::verification : base::ExitCode::ok);
+}
+
+int envelope_command(const CompareArguments& arguments) {
+  const profile::Envelope envelope =
+      arguments.envelope.empty() ? profile::shipped_envelope() : profile::read_envelope(arguments.envelope);
+  std::vector<profile::RecordedRun> runs;
+  for (const std::string& path : arguments.paths) runs.push_back(profile::read_run(path));
+  std::vector<profile::EnvelopeVerdict> verdicts;
+  bool outside = false;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    verdicts.push_back(profile::judge_by_envelope(runs[0], runs[i], envelope, train::may_change_at_restart));
+    outside = outside || verdicts.back().outside;
+    if (!arguments.json) fmt::print("{}{}", i > 1 ? "\n" : "", profile::to_text(verdicts.back()));
+  }
+  if (arguments.json) fmt::print("{}\n", profile::to_json(verdicts));
+  return base::to_int(outside ? base::ExitCode::verification : base::ExitCode::ok);
 }
 
 namespace {

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "profile/compare/envelope.hpp"
 
 namespace shard8::profile {
 namespace {
@@ -255,13 +256,6 @@ class Figures {
   bool steps_alike_;
   bool quiet_;  ///< the machine was not busy
 };
-
-/// |a − b| / max(|a|, |b|). 0 for equal losses, also if both are not finite; infinite if only one is.
-double relative_difference(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
-  return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
-}
 
 using Losses = std::map<std::int64_t, double>;
 

@@ -103,6 +103,7 @@ struct RecordedRun {
   std::vector<Casts> casts{};
   std::map<std::int64_t, double> loss{};        ///< by step; NaN where the run had no finite loss
   std::map<std::int64_t, double> validation{};  ///< losses of validations, by the step before; NaN as above
+  std::map<std::int64_t, double> grad_norm{};  ///< by step, as loss
 };
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside

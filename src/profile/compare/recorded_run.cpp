@@ -65,6 +65,7 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
       const auto index = step.at("step").get<std::int64_t>();
       run.loss[index] = number(step.at("loss"));
       if (step.contains("validation_loss")) run.validation[index] = number(step.at("validation_loss"));
+      run.grad_norm[index] = number(step.at("grad_norm"));
       run.tokens_per_step = step.at("tokens").get<std::int64_t>();
       if (index >= first) step_s.push_back(number(step.at("step_s")));
     } catch (const Json::exception&) {

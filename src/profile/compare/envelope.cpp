@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/compare/envelope.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "profile/compare/shipped_envelope.hpp"
+
+namespace shard8::profile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Place = EnvelopeVerdict::Place;
+
+constexpr int kSchema = 1;
+
+template <class... Args>
+[[noreturn]] void refuse(const std::string& where, fmt::format_string<Args...> format, Args&&... args) {
+  base::fail(base::ExitCode::deck, "{}: error: {}", where, fmt::format(format, std::forward<Args>(args)...));
+}
+
+std::vector<double> bounds_of(const Json& figure, const std::string& name, const std::string& what) {
+  std::vector<double> bounds = figure.at("bound").get<std::vector<double>>();
+  double before = 0;
+  for (std::size_t s = 0; s < bounds.size(); ++s) {
+    if (!(std::isfinite(bounds[s]) && bounds[s] > 0 && bounds[s] >= before))
+      refuse(name, "{}: the bound of step {} is {}; bounds are positive and never fall: measure the envelope again",
+             what, s, bounds[s]);
+    before = bounds[s];
+  }
+  if (bounds.empty()) refuse(name, "{} has no bounds: measure the envelope again", what);
+  return bounds;
+}
+
+Envelope parse_envelope(std::string_view text, const std::string& name) {
+  Envelope envelope{.name = name, .origin = {}};
+  const Json file = Json::parse(text, nullptr, false);
+  if (!file.is_object() || !file.contains("roundings"))
+    refuse(name, "is no envelope; give a file that envelope.pairs --write has written, or leave the file out");
+  try {
+    if (file.at("schema") != kSchema)
+      refuse(name, "has schema version {}, this program reads {}: use the program that wrote it",
+             file.at("schema").dump(), kSchema);
+    envelope.origin = fmt::format("{}, {}", file.at("commit").get<std::string>().substr(0, 12),
+                                  file.at("date").get<std::string>());
+    for (const auto& [rounding, of] : file.at("roundings").items()) {
+      Envelope::Bounds& bounds = envelope.roundings[rounding];
+      bounds.pairs = of.at("pairs").get<std::int64_t>();
+      bounds.loss = bounds_of(of.at("loss"), name, rounding + " loss");
+      bounds.grad_norm = bounds_of(of.at("grad_norm"), name, rounding + " grad_norm");
+      if (bounds.loss.size() != bounds.grad_norm.size())
+        refuse(name, "{}: {} bounds of loss, {} of grad_norm: measure the envelope again", rounding, bounds.loss.size(),
+               bounds.grad_norm.size());
+    }
+  } catch (const Json::exception& e) {
+    refuse(name, "is no envelope ({}); give a file that envelope.pairs --write has written, or leave the file out",
+           e.what());
+  }
+  return envelope;
+}
+
+const std::string* value_of(const RecordedRun::Texts& deck, const std::string& key) {
+  const auto at = std::find_if(deck.begin(), deck.end(), [&](const auto& text) { return text.first == key; });
+  return at == deck.end() ? nullptr : &at->second;
+}
+
+std::string rounding_of(const RecordedRun& run) {
+  std::array<std::string, 3> values;
+  constexpr std::array<const char*, 3> kKeys = {"fp8.recipe", "precision.compute", "precision.reduce"};
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    const std::string* value = value_of(run.deck, kKeys[i]);
+    if (value == nullptr) refuse(run.name, "its deck has no key {}: run it again with this program", kKeys[i]);
+    values[i] = *value;
+  }
+  return profile::rounding_of(values[0], values[1], values[2]);
+}
+
+/// The number of steps from 0 on; refuses a run that lacks one.
+std::int64_t steps_of(const RecordedRun& run) {
+  if (run.projected || !run.skeleton.empty())
+    refuse(run.name, "{}: it has no losses; give the output folder of a training",
+           run.projected ? "it was projected" : "it is a skeleton of the " + run.skeleton);
+  if (!run.has_summary)
+    refuse(run.name, "has no summary.json, so nothing says of which deck it is; give the output folder of a run");
+  if (run.loss.empty()) refuse(run.name, "has no metrics.jsonl; give the output folder of a training");
+  std::int64_t next = 0;
+  for (const auto& [step, loss] : run.loss) {
+    if (step != next)
+      refuse(run.name, "step {} is missing in its metrics, the next one is {}: an envelope is of trainings from step 0 "
+             "on; run it again from the start", next, step);
+    ++next;
+  }
+  return next;
+}
+
+/// Refuses runs that are not one training; returns what was taken for granted.
+std::vector<std::string> check_decks(const RecordedRun& a, const RecordedRun& b,
+                                     const std::function<bool(const std::string& key)>& may_differ) {
+  // Compared by content or by another key.
+  constexpr std::array<std::string_view, 3> kElsewhere = {"data.path", "model.init_file", "data.batch_per_rank"};
+  std::vector<std::string> notes;
+  for (const auto& [key, of_a] : a.deck) {
+    const std::string* const of_b = value_of(b.deck, key);
+    if (of_b == nullptr) notes.push_back(fmt::format("{} is in A's deck alone: taken for its default", key));
+    if (of_b == nullptr || *of_b == of_a || may_differ(key)) continue;
+    if (std::find(kElsewhere.begin(), kElsewhere.end(), key) == kElsewhere.end())
+      refuse(b.name,
+             "{} is {} in {}, here {}: these are two trainings, an envelope is for one; give runs that differ only in "
+             "mesh, micro-batches, overlap, recomputation and what else a restart may change",
+             key, base::quotable(of_a), a.name, base::quotable(*of_b));
+    if (key != "data.batch_per_rank")
+      notes.push_back(fmt::format("{} is {} and {}: taken for the same content", key, base::quotable(of_a),
+                                  base::quotable(*of_b)));
+  }
+  for (const auto& [key, of_b] : b.deck)
+    if (value_of(a.deck, key) == nullptr)
+      notes.push_back(fmt::format("{} is in B's deck alone: taken for its default", key));
+  return notes;
+}
+
+std::string text_of(const Place& p) {
+  return fmt::format("{} in step {}: A {:.9g}, B {:.9g}, relative difference {:.2e}, bound {:.2e}", p.figure, p.step,
+                     p.a, p.b, p.difference, p.bound);
+}
+
+Json json_of(const std::optional<Place>& place) {
+  if (!place) return nullptr;
+  const auto finite = [](double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); };
+  return {{"step", place->step},
+          {"figure", place->figure},
+          {"a", finite(place->a)},
+          {"b", finite(place->b)},
+          {"difference", finite(place->difference)},
+          {"bound", place->bound}};
+}
+
+}  // namespace
+
+std::string rounding_of(std::string_view recipe, std::string_view compute, std::string_view reduce) {
+  if (recipe != "none") return std::string(recipe);
+  if (compute == "fp32" && reduce == "bf16") return "fp32, reduce bf16";
+  return std::string(compute);
+}
+
+double relative_difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
+  return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
+}
+
+Envelope read_envelope(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file || std::filesystem::is_directory(path))
+    refuse(path.string(), "cannot be read; give the file of an envelope, or leave it out for the one of the program");
+  return parse_envelope(text, path.string());
+}
+
+Envelope shipped_envelope() { return parse_envelope(kShippedEnvelope, "the envelope of this program"); }
+
+EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, const Envelope& envelope,
+                                  const std::function<bool(const std::string& key)>& may_differ) {
+  EnvelopeVerdict v{.a = a.name, .b = b.name, .rounding = {}, .envelope = envelope.name, .origin = envelope.origin};
+  const std::int64_t of_a = steps_of(a), of_b = steps_of(b), common = std::min(of_a, of_b);
+  v.notes = check_decks(a, b, may_differ);
+  v.rounding = rounding_of(a);
+  const auto found = envelope.roundings.find(v.rounding);
+  if (found == envelope.roundings.end())
+    refuse(envelope.name, "has no bounds for trainings in {}; give the file of an envelope that has them", v.rounding);
+  const Envelope::Bounds& bounds = found->second;
+  v.pairs = bounds.pairs;
+  v.judged = std::min(common, static_cast<std::int64_t>(bounds.loss.size()));
+  v.not_judged = common - v.judged;
+  if (of_a != of_b)
+    v.notes.push_back(fmt::format("A has {}, B {}: steps of one alone are not judged", base::count(of_a, "step", "steps"),
+                                  base::count(of_b, "step", "steps")));
+  for (std::int64_t step = 0; step < v.judged; ++step) {
+    const auto look = [&](const char* figure, const std::map<std::int64_t, double>& in_a,
+                          const std::map<std::int64_t, double>& in_b, const std::vector<double>& most) {
+      const Place place{step, figure, in_a.at(step), in_b.at(step), relative_difference(in_a.at(step), in_b.at(step)),
+                        most[static_cast<std::size_t>(step)]};
+      if (!std::isfinite(place.a) && !std::isfinite(place.b) && !v.outside)
+        refuse(b.name, "{} of step {} is finite in neither run: both trainings diverged, and no envelope says which is "
+               "right; train with a smaller learning rate", figure, step);
+      if (place.difference > place.bound && !v.outside) v.outside = place;
+      if (place.difference > 0 && (!v.largest || place.share() > v.largest->share())) v.largest = place;
+    };
+    look("loss", a.loss, b.loss, bounds.loss);
+    look("grad_norm", a.grad_norm, b.grad_norm, bounds.grad_norm);
+  }
+  return v;
+}
+
+std::string to_text(const EnvelopeVerdict& v) {
+  std::string text = fmt::format("A: {}\nB: {}\n\n{}: {}, bounds of {} from {} ({})\n", v.a, v.b, "rounding", v.rounding,
+                                 base::count(v.pairs, "pair", "pairs"), v.envelope, v.origin);
+  text += fmt::format("judged: steps 0 to {}\n", v.judged - 1);
+  if (v.not_judged > 0)
+    text += fmt::format("not judged: {} after them, where right runs drift apart\n",
+                        base::count(v.not_judged, "step", "steps"));
+  for (const std::string& note : v.notes) text += fmt::format("note: {}\n", note);
+  if (v.outside) return text + fmt::format("OUTSIDE: {}\n", text_of(*v.outside));
+  if (!v.largest) return text + "inside: equal bit for bit\n";
+  return text + fmt::format("inside: at most {:.2g} % of the bound: {}\n", 100 * v.largest->share(), text_of(*v.largest));
+}
+
+std::string to_json(std::span<const EnvelopeVerdict> verdicts) {
+  Json object{{"schema", 1}};
+  object["inside"] =
+      std::none_of(verdicts.begin(), verdicts.end(), [](const EnvelopeVerdict& v) { return v.outside.has_value(); });
+  object["comparisons"] = Json::array();
+  for (const EnvelopeVerdict& v : verdicts) {
+    Json one{{"a", v.a}, {"b", v.b}, {"rounding", v.rounding}, {"envelope", v.envelope}, {"origin", v.origin}};
+    one["pairs"] = v.pairs;
+    one["judged_steps"] = v.judged;
+    one["not_judged_steps"] = v.not_judged;
+    one["inside"] = !v.outside.has_value();
+    one["first_outside"] = json_of(v.outside);
+    one["largest_share"] = json_of(v.largest);
+    one["notes"] = v.notes;
+    object["comparisons"].push_back(std::move(one));
+  }
+  return object.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace shard8::profile
