@@ -361,6 +361,10 @@ constexpr Generator kGenerators[] = {
     {"fsdp.reshard_after_forward",
      [](RandomDeck& d, Draw& draw) { d.config.fsdp.reshard_after_forward = draw.chance(0.6); }},
     {"fsdp.prefetch", [](RandomDeck& d, Draw& draw) { d.config.fsdp.prefetch = draw_prefetch(d.config, draw); }},
+    {"fsdp.accumulate",
+     [](RandomDeck& d, Draw& draw) {
+       d.config.fsdp.accumulate = draw.one_of({deck::Accumulate::full, deck::Accumulate::sharded});
+     }},
     {"fsdp.gather",
      [](RandomDeck& d, Draw& draw) { d.config.fsdp.gather = draw_gather(d.config, d.config.fp8.weights, draw); }},
     {"output.trace", [](RandomDeck& d, Draw& draw) { d.config.output.trace = draw.chance(0.3) ? "trace.json" : ""; }},
