@@ -34,15 +34,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kUsage =
-    "usage: mpiexec -n 9 envelope.pairs [--seed N] [--pairs N] [--steps N] [--state FILE] [--folder DIR]\n"
+    "usage: mpiexec -n 4 envelope.pairs [--seed N] [--pairs N] [--steps N] [--state FILE] [--folder DIR]\n"
     "                                   [--limit SECONDS] [--write FILE] [--judge]\n";
 constexpr const char* kKinds[] = {"fp32", "fp32, reduce bf16", "bf16", "delayed", "current", "block", "mxfp8"};
 
 struct Options {
   std::uint64_t seed = 1;
   std::int64_t pairs = 12;           ///< of each kind of rounding
-  std::int64_t steps = 40;           ///< of each training
-  std::int64_t round = 32;           ///< pairs that are trained side by side, and after which the state is written
+  std::int64_t steps = 24;           ///< of each training
+  std::int64_t round = 28;           ///< pairs that are trained side by side, and after which the state is written
   std::int64_t limit = 300;          ///< seconds that a training may take
   fs::path folder = "envelope_data"; ///< for the data that decks read
   fs::path state;                    ///< what was measured; empty: it is not kept
