@@ -101,7 +101,7 @@ struct RecordedRun {
   std::vector<Traffic> collectives{};
   std::vector<std::pair<std::string, double>> memory{};  ///< bytes by kind
   std::vector<Casts> casts{};
-  std::map<std::int64_t, double> loss{};  ///< by step; NaN where the run had no finite loss
+  std::map<std::int64_t, double> loss{};       ///< by step; NaN where the run had no finite loss
   std::map<std::int64_t, double> grad_norm{};  ///< by step, as loss
 };
 
