@@ -36,8 +36,14 @@ Json json_of(const MeasuredPair& p) {
     for (const double v : values) out.push_back(std::isfinite(v) ? Json(rounded(v)) : Json(nullptr));
     return out;
   };
-  return {{"deck", p.deck},       {"kind", p.kind},     {"meshes", p.meshes},   {"parameters", p.parameters},
-          {"lr", p.learning_rate}, {"tokens", p.tokens}, {"finite", p.finite}, {"loss", list(p.loss)},
+  return {{"deck", p.deck},
+          {"kind", p.kind},
+          {"meshes", p.meshes},
+          {"parameters", p.parameters},
+          {"lr", p.learning_rate},
+          {"tokens", p.tokens},
+          {"finite", p.finite},
+          {"loss", list(p.loss)},
           {"grad_norm", list(p.grad_norm)}};
 }
 
@@ -188,15 +194,17 @@ std::string to_text(const std::vector<MeasuredPair>& pairs) {
         tokens.push_back(static_cast<double>(p.tokens));
         rates.push_back(p.learning_rate);
       }
-      relations += fmt::format("{:<18} {:<9} {:>10.2f} {:>10.2f} {:>10.2f}\n", kind, name,
-                               correlation(largest, parameters), correlation(largest, tokens),
-                               correlation(largest, rates));
+      relations +=
+          fmt::format("{:<18} {:<9} {:>10.2f} {:>10.2f} {:>10.2f}\n", kind, name, correlation(largest, parameters),
+                      correlation(largest, tokens), correlation(largest, rates));
     }
   }
   const auto diverged = std::count_if(pairs.begin(), pairs.end(), [](const MeasuredPair& p) { return !p.finite; });
-  return text + fmt::format("\n{} pairs are not finite\n\nrank correlation of the largest difference with\n{:<28} "
-                            "{:>10} {:>10} {:>10}\n",
-                            diverged, "", "parameters", "tokens", "lr") +
+  return text +
+         fmt::format(
+             "\n{} pairs are not finite\n\nrank correlation of the largest difference with\n{:<28} "
+             "{:>10} {:>10} {:>10}\n",
+             diverged, "", "parameters", "tokens", "lr") +
          relations;
 }
 

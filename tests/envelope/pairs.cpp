@@ -40,14 +40,14 @@ constexpr const char* kKinds[] = {"fp32", "fp32, reduce bf16", "bf16", "delayed"
 
 struct Options {
   std::uint64_t seed = 1;
-  std::int64_t pairs = 12;           ///< of each kind of rounding
-  std::int64_t steps = 24;           ///< of each training
-  std::int64_t round = 28;           ///< pairs that are trained side by side, and after which the state is written
-  std::int64_t limit = 300;          ///< seconds that a training may take
-  fs::path folder = "envelope_data"; ///< for the data that decks read
-  fs::path state;                    ///< what was measured; empty: it is not kept
-  fs::path write;                    ///< the envelope's file; empty: none is written
-  bool judge = false;                ///< fail if a pair lies outside of the shipped envelope
+  std::int64_t pairs = 12;            ///< of each kind of rounding
+  std::int64_t steps = 24;            ///< of each training
+  std::int64_t round = 28;            ///< pairs that are trained side by side, and after which the state is written
+  std::int64_t limit = 300;           ///< seconds that a training may take
+  fs::path folder = "envelope_data";  ///< for the data that decks read
+  fs::path state;                     ///< what was measured; empty: it is not kept
+  fs::path write;                     ///< the envelope's file; empty: none is written
+  bool judge = false;                 ///< fail if a pair lies outside of the shipped envelope
 };
 
 std::optional<Options> read_options(int argc, char** argv) {
@@ -76,7 +76,8 @@ class Program {
     }
     print(to_text(measurements_.pairs()));
     if (!options_.write.empty() && ranks_.rank() == 0) {
-      const Provenance provenance{command, std::string(base::version().git_hash), base::utc_text(base::unix_now()).substr(0, 10), options_.seed};
+      const Provenance provenance{command, std::string(base::version().git_hash),
+                                  base::utc_text(base::unix_now()).substr(0, 10), options_.seed};
       std::ofstream(options_.write) << envelope_text(measurements_.pairs(), options_.steps, provenance);
     }
     return !options_.judge || judge();

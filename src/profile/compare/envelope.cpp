@@ -51,8 +51,8 @@ Envelope parse_envelope(std::string_view text, const std::string& name) {
     if (file.at("schema") != kSchema)
       refuse(name, "has schema version {}, this program reads {}: use the program that wrote it",
              file.at("schema").dump(), kSchema);
-    envelope.origin = fmt::format("{}, {}", file.at("commit").get<std::string>().substr(0, 12),
-                                  file.at("date").get<std::string>());
+    envelope.origin =
+        fmt::format("{}, {}", file.at("commit").get<std::string>().substr(0, 12), file.at("date").get<std::string>());
     for (const auto& [rounding, of] : file.at("roundings").items()) {
       Envelope::Bounds& bounds = envelope.roundings[rounding];
       bounds.pairs = of.at("pairs").get<std::int64_t>();
@@ -96,8 +96,10 @@ std::int64_t steps_of(const RecordedRun& run) {
   std::int64_t next = 0;
   for (const auto& [step, loss] : run.loss) {
     if (step != next)
-      refuse(run.name, "step {} is missing in its metrics, the next one is {}: an envelope is of trainings from step 0 "
-             "on; run it again from the start", next, step);
+      refuse(run.name,
+             "step {} is missing in its metrics, the next one is {}: an envelope is of trainings from step 0 "
+             "on; run it again from the start",
+             next, step);
     ++next;
   }
   return next;
@@ -119,8 +121,8 @@ std::vector<std::string> check_decks(const RecordedRun& a, const RecordedRun& b,
              "mesh, micro-batches, overlap, recomputation and what else a restart may change",
              key, base::quotable(of_a), a.name, base::quotable(*of_b));
     if (key != "data.batch_per_rank")
-      notes.push_back(fmt::format("{} is {} and {}: taken for the same content", key, base::quotable(of_a),
-                                  base::quotable(*of_b)));
+      notes.push_back(
+          fmt::format("{} is {} and {}: taken for the same content", key, base::quotable(of_a), base::quotable(*of_b)));
   }
   for (const auto& [key, of_b] : b.deck)
     if (value_of(a.deck, key) == nullptr)
@@ -182,16 +184,22 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
   v.judged = std::min(common, static_cast<std::int64_t>(bounds.loss.size()));
   v.not_judged = common - v.judged;
   if (of_a != of_b)
-    v.notes.push_back(fmt::format("A has {}, B {}: steps of one alone are not judged", base::count(of_a, "step", "steps"),
-                                  base::count(of_b, "step", "steps")));
+    v.notes.push_back(fmt::format("A has {}, B {}: steps of one alone are not judged",
+                                  base::count(of_a, "step", "steps"), base::count(of_b, "step", "steps")));
   for (std::int64_t step = 0; step < v.judged; ++step) {
     const auto look = [&](const char* figure, const std::map<std::int64_t, double>& in_a,
                           const std::map<std::int64_t, double>& in_b, const std::vector<double>& most) {
-      const Place place{step, figure, in_a.at(step), in_b.at(step), relative_difference(in_a.at(step), in_b.at(step)),
+      const Place place{step,
+                        figure,
+                        in_a.at(step),
+                        in_b.at(step),
+                        relative_difference(in_a.at(step), in_b.at(step)),
                         most[static_cast<std::size_t>(step)]};
       if (!std::isfinite(place.a) && !std::isfinite(place.b) && !v.outside)
-        refuse(b.name, "{} of step {} is finite in neither run: both trainings diverged, and no envelope says which is "
-               "right; train with a smaller learning rate", figure, step);
+        refuse(b.name,
+               "{} of step {} is finite in neither run: both trainings diverged, and no envelope says which is "
+               "right; train with a smaller learning rate",
+               figure, step);
       if (place.difference > place.bound && !v.outside) v.outside = place;
       if (place.difference > 0 && (!v.largest || place.share() > v.largest->share())) v.largest = place;
     };
@@ -202,8 +210,8 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
 }
 
 std::string to_text(const EnvelopeVerdict& v) {
-  std::string text = fmt::format("A: {}\nB: {}\n\n{}: {}, bounds of {} from {} ({})\n", v.a, v.b, "rounding", v.rounding,
-                                 base::count(v.pairs, "pair", "pairs"), v.envelope, v.origin);
+  std::string text = fmt::format("A: {}\nB: {}\n\n{}: {}, bounds of {} from {} ({})\n", v.a, v.b, "rounding",
+                                 v.rounding, base::count(v.pairs, "pair", "pairs"), v.envelope, v.origin);
   text += fmt::format("judged: steps 0 to {}\n", v.judged - 1);
   if (v.not_judged > 0)
     text += fmt::format("not judged: {} after them, where right runs drift apart\n",
@@ -211,7 +219,8 @@ std::string to_text(const EnvelopeVerdict& v) {
   for (const std::string& note : v.notes) text += fmt::format("note: {}\n", note);
   if (v.outside) return text + fmt::format("OUTSIDE: {}\n", text_of(*v.outside));
   if (!v.largest) return text + "inside: equal bit for bit\n";
-  return text + fmt::format("inside: at most {:.2g} % of the bound: {}\n", 100 * v.largest->share(), text_of(*v.largest));
+  return text +
+         fmt::format("inside: at most {:.2g} % of the bound: {}\n", 100 * v.largest->share(), text_of(*v.largest));
 }
 
 std::string to_json(std::span<const EnvelopeVerdict> verdicts) {

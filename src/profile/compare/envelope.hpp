@@ -30,8 +30,8 @@ struct Envelope {
     std::vector<double> loss, grad_norm;
     std::int64_t pairs = 0;  ///< of runs that were measured
   };
-  std::string name;    ///< the file, or "the shipped envelope"
-  std::string origin;  ///< the commit and date of the measurement
+  std::string name;                           ///< the file, or "the shipped envelope"
+  std::string origin;                         ///< the commit and date of the measurement
   std::map<std::string, Bounds> roundings{};  ///< by rounding_of()
 };
 
@@ -52,17 +52,17 @@ struct EnvelopeVerdict {
   };
   std::string a, b, rounding, envelope, origin;
   std::int64_t pairs = 0;
-  std::int64_t judged = 0;            ///< steps 0 to judged - 1 were judged
-  std::int64_t not_judged = 0;        ///< common steps behind them, which the envelope does not have
-  std::optional<Place> outside{};     ///< the first difference outside; nothing: all are inside
-  std::optional<Place> largest{};     ///< the largest share of a bound; nothing: both runs are equal bit for bit
+  std::int64_t judged = 0;           ///< steps 0 to judged - 1 were judged
+  std::int64_t not_judged = 0;       ///< common steps behind them, which the envelope does not have
+  std::optional<Place> outside{};    ///< the first difference outside; nothing: all are inside
+  std::optional<Place> largest{};    ///< the largest share of a bound; nothing: both runs are equal bit for bit
   std::vector<std::string> notes{};  ///< what was taken for granted
 };
 
 /// Judges two runs by an envelope, step by step. `may_differ` says which keys of the deck may have different values in
-/// both runs; data.path and model.init_file may, too, with a note. Error(deck) that names the reason if the runs are not
-/// one training (with the first key and both values), were projected, are skeletons or have no summary, if they have no
-/// steps in common from step 0 on, or if the envelope has no bounds for their rounding.
+/// both runs; data.path and model.init_file may, too, with a note. Error(deck) that names the reason if the runs are
+/// not one training (with the first key and both values), were projected, are skeletons or have no summary, if they
+/// have no steps in common from step 0 on, or if the envelope has no bounds for their rounding.
 EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, const Envelope& envelope,
                                   const std::function<bool(const std::string& key)>& may_differ);
 

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/compare/envelope.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace shard8::profile::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kEnvelope = R"({"schema": 1, "commit": "0123456789abcdef", "date": "2026-11-27", "roundings": {
+  "fp32": {"pairs": 7, "loss": {"bound": [1e-6, 1e-6, 4e-6]}, "grad_norm": {"bound": [1e-4, 2e-4, 2e-4]}}}})";
+
+/// An envelope's file with this text, as long as it lives.
+class File {
+ public:
+  explicit File(const std::string& text)
+      : path_(fs::path(testing::TempDir()) / ("shard8_envelope_" + std::to_string(::getpid()) + ".json")) {
+    std::ofstream(path_) << text;
+  }
+  ~File() { fs::remove(path_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+Envelope envelope() { return read_envelope(File(kEnvelope).path()); }
+
+RecordedRun run(const std::string& name) {
+  RecordedRun run{.name = name, .has_summary = true};
+  run.deck = {{"fp8.recipe", "none"},      {"precision.compute", "fp32"}, {"precision.reduce", "fp32"},
+              {"mesh.tensor", "1"},        {"optimizer.lr", "0.001"},     {"data.path", "text.txt"},
+              {"data.batch_per_rank", "0"}};
+  for (std::int64_t step = 0; step < 3; ++step) {
+    run.loss[step] = 4;
+    run.grad_norm[step] = 2;
+  }
+  return run;
+}
+
+void set(RecordedRun& run, const std::string& key, const std::string& value) {
+  for (auto& [name, text] : run.deck)
+    if (name == key) text = value;
+}
+
+bool mesh(const std::string& key) { return key.starts_with("mesh."); }
+
+EnvelopeVerdict judged(const RecordedRun& a, const RecordedRun& b) { return judge_by_envelope(a, b, envelope(), mesh); }
+
+template <class Action>
+std::string refused(Action&& action) {
+  try {
+    action();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::deck);
+    return error.what();
+  }
+  return "not refused";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Envelope, equal_runs_are_inside) {
+  const auto v = judged(run("a"), run("b"));
+  EXPECT_FALSE(v.outside);
+  EXPECT_FALSE(v.largest);
+  EXPECT_EQ(v.judged, 3);
+  EXPECT_EQ(v.pairs, 7);
+  EXPECT_EQ(v.rounding, "fp32");
+  EXPECT_TRUE(has(to_text(v), "inside: equal bit for bit")) << to_text(v);
+  EXPECT_TRUE(has(to_text(v), "0123456789ab, 2026-11-27")) << to_text(v);
+}
+
+TEST(Envelope, the_largest_share_of_a_bound_is_named) {
+  RecordedRun b = run("b");
+  set(b, "mesh.tensor", "2");
+  b.loss[2] = 4 * (1 - 1e-6);       // a quarter
+  b.grad_norm[1] = 2 * (1 - 1e-4);  // a half
+  const auto v = judged(run("a"), b);
+  EXPECT_FALSE(v.outside);
+  ASSERT_TRUE(v.largest);
+  EXPECT_EQ(v.largest->figure, "grad_norm");
+  EXPECT_EQ(v.largest->step, 1);
+  EXPECT_NEAR(v.largest->share(), 0.5, 1e-6);
+  EXPECT_TRUE(has(to_text(v), "inside: at most 50 % of the bound: grad_norm in step 1")) << to_text(v);
+}
+
+TEST(Envelope, the_first_step_outside_is_named_with_its_values) {
+  RecordedRun b = run("b");
+  b.loss[1] = 4 * (1 - 1.5e-6);
+  b.loss[2] = 3;
+  b.grad_norm[2] = 1;
+  const auto v = judged(run("a"), b);
+  ASSERT_TRUE(v.outside);
+  EXPECT_EQ(v.outside->step, 1);
+  EXPECT_EQ(v.outside->figure, "loss");
+  EXPECT_DOUBLE_EQ(v.outside->bound, 1e-6);
+  EXPECT_TRUE(has(to_text(v), "OUTSIDE: loss in step 1: A 4, B 3.999994, relative difference 1.50e-06, bound 1.00e-06"))
+      << to_text(v);
+  const Json json = Json::parse(to_json(std::span(&v, 1)));
+  EXPECT_EQ(json["inside"], false);
+  EXPECT_EQ(json["comparisons"][0]["first_outside"]["step"], 1);
+  EXPECT_EQ(json["comparisons"][0]["first_outside"]["figure"], "loss");
+}
+
+TEST(Envelope, norms_are_judged_as_well) {
+  RecordedRun b = run("b");
+  b.grad_norm[0] = 2.001;
+  ASSERT_TRUE(judged(run("a"), b).outside);
+  EXPECT_EQ(judged(run("a"), b).outside->figure, "grad_norm");
+}
+
+TEST(Envelope, steps_behind_the_last_bound_are_not_judged) {
+  RecordedRun a = run("a"), b = run("b");
+  for (RecordedRun* r : {&a, &b})
+    for (std::int64_t step = 3; step < 5; ++step) r->loss[step] = r->grad_norm[step] = r == &a ? 1 : 2;
+  b.loss[5] = b.grad_norm[5] = 1;
+  const auto v = judged(a, b);
+  EXPECT_FALSE(v.outside);
+  EXPECT_EQ(v.judged, 3);
+  EXPECT_EQ(v.not_judged, 2);
+  EXPECT_TRUE(has(to_text(v), "not judged: 2 steps after them")) << to_text(v);
+  EXPECT_TRUE(has(to_text(v), "A has 5 steps, B 6 steps")) << to_text(v);
+}
+
+TEST(Envelope, a_loss_that_is_not_finite_in_one_run_is_outside) {
+  RecordedRun b = run("b");
+  b.loss[2] = std::nan("");
+  ASSERT_TRUE(judged(run("a"), b).outside);
+  EXPECT_EQ(judged(run("a"), b).outside->step, 2);
+}
+
+TEST(Refused, two_trainings_with_the_key_that_differs) {
+  RecordedRun b = run("b");
+  set(b, "optimizer.lr", "0.002");
+  const std::string text = refused([&] { judged(run("a"), b); });
+  EXPECT_TRUE(has(text, "b: error: optimizer.lr is 0.001 in a, here 0.002")) << text;
+}
+
+TEST(Refused, other_paths_are_noted_and_not_refused) {
+  RecordedRun b = run("b");
+  set(b, "data.path", "/elsewhere/text.txt");
+  set(b, "data.batch_per_rank", "2");
+  const auto v = judged(run("a"), b);
+  ASSERT_EQ(v.notes.size(), 1U);
+  EXPECT_EQ(v.notes[0], "data.path is text.txt and /elsewhere/text.txt: taken for the same content");
+}
+
+TEST(Refused, runs_without_what_is_needed) {
+  const auto text_of = [](auto&& change) {
+    RecordedRun b = run("b");
+    change(b);
+    return refused([&] { judged(run("a"), b); });
+  };
+  EXPECT_TRUE(has(text_of([](RecordedRun& r) { r.loss.erase(1); }), "step 1 is missing"));
+  EXPECT_TRUE(has(text_of([](RecordedRun& r) { r.loss.erase(0); }), "step 0 is missing"));
+  EXPECT_TRUE(has(text_of([](RecordedRun& r) { r.loss.clear(); }), "has no metrics.jsonl"));
+  EXPECT_TRUE(has(text_of([](RecordedRun& r) { r.has_summary = false; }), "has no summary.json"));
+  EXPECT_TRUE(has(text_of([](RecordedRun& r) { r.skeleton = "communication"; }), "a skeleton of the communication"));
+  EXPECT_TRUE(has(text_of([](RecordedRun& r) { r.projected = {"machine", 1, 2}; }), "it was projected"));
+  RecordedRun a = run("a"), b = run("b");
+  a.loss[0] = b.loss[0] = std::nan("");
+  EXPECT_TRUE(has(refused([&] { judged(a, b); }), "loss of step 0 is finite in neither run"));
+}
+
+TEST(Refused, a_rounding_without_bounds) {
+  RecordedRun a = run("a"), b = run("b");
+  for (RecordedRun* r : {&a, &b}) set(*r, "fp8.recipe", "block");
+  EXPECT_TRUE(has(refused([&] { judged(a, b); }), "has no bounds for trainings in block"));
+}
+
+TEST(Refused, files_that_are_no_envelopes) {
+  const auto text_of = [](const std::string& text) {
+    const File file(text);
+    return refused([&] { read_envelope(file.path()); });
+  };
+  const auto with = [](const char* what, const char* by) {
+    std::string text = kEnvelope;
+    text.replace(text.find(what), std::string_view(what).size(), by);
+    return text;
+  };
+  EXPECT_TRUE(has(text_of("{"), "is no envelope"));
+  EXPECT_TRUE(has(text_of(R"({"roundings": {}})"), "is no envelope"));
+  EXPECT_TRUE(has(text_of(with("\"schema\": 1", "\"schema\": 2")), "has schema version 2, this program reads 1"));
+  EXPECT_TRUE(has(text_of(with("4e-6", "1e-7")), "fp32 loss: the bound of step 2 is 1e-07"));
+  EXPECT_TRUE(has(text_of(with("1e-4,", "")), "3 bounds of loss, 2 of grad_norm"));
+  EXPECT_TRUE(
+      has(refused([] { read_envelope("/nowhere/envelope.json"); }), "/nowhere/envelope.json: error: cannot be read"));
+}
+
+TEST(Shipped, has_bounds_for_every_rounding) {
+  const Envelope shipped = shipped_envelope();
+  for (const char* rounding : {"fp32", "fp32, reduce bf16", "bf16", "delayed", "current", "block", "mxfp8"}) {
+    ASSERT_TRUE(shipped.roundings.contains(rounding)) << rounding;
+    EXPECT_GE(shipped.roundings.at(rounding).loss.size(), 20U) << rounding;
+    EXPECT_GE(shipped.roundings.at(rounding).pairs, 100) << rounding;
+  }
+}
+
+TEST(Shipped, roundings_have_names) {
+  EXPECT_EQ(rounding_of("delayed", "bf16", "fp32"), "delayed");
+  EXPECT_EQ(rounding_of("none", "bf16", "bf16"), "bf16");
+  EXPECT_EQ(rounding_of("none", "fp32", "bf16"), "fp32, reduce bf16");
+  EXPECT_EQ(rounding_of("none", "fp32", "fp32"), "fp32");
+}
+
+}  // namespace
+}  // namespace shard8::profile::tests
