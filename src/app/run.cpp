@@ -326,6 +326,7 @@ class Run {
   }
 
   void note(const train::Validation& result, std::int64_t step) {
+    validation_s_ += result.seconds;
     if (!result.loss) {
       ++validation_->stopped;
       if (logger_.speaks())
@@ -407,6 +408,7 @@ class Run {
             .start_up_s = first_step_began_ - process_began_,
             .steps_s = steps_s_,
             .held_up_s = steps.skipped_sum().phase[stall] + steps.sum().phase[stall],
+            .validation_s = validation_s_,
             .after_last_s = checkpoints_ ? checkpoints_->counts().after_last_s : 0};
   }
 
@@ -511,6 +513,7 @@ class Run {
   train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<RunEnergy> energy_;
+  double validation_s_ = 0;  ///< of all validations, also of those that were stopped, on this rank
   std::optional<profile::ValidationFigures> validation_;  ///< none: the run does not validate
   std::int64_t energy_steps_ = 0;                         ///< since energy_->window()
   std::optional<double> entropy_;

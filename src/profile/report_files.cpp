@@ -230,7 +230,8 @@ Json compare_off_of(const CompareOff& compared) {
 Json json_of(const LegTimes& t) {
   return {{"began", base::utc_text(t.began)}, {"ended", base::utc_text(t.ended)},
           {"start_up_s", t.start_up_s},       {"steps_s", t.steps_s},
-          {"held_up_s", t.held_up_s},         {"after_last_s", t.after_last_s}};
+          {"held_up_s", t.held_up_s},         {"validation_s", t.validation_s},
+          {"after_last_s", t.after_last_s}};
 }
 
 Json training_of(const SummaryInput::Training& t) {

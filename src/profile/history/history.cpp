@@ -66,6 +66,7 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
                                     base::count(leg.lost, "step that was lost", "steps that were lost")));
   if (record.times) {
     leg.held_up_s = record.times->held_up_s + record.times->after_last_s;
+    leg.validation_s = record.times->validation_s;
     leg.counted_s -= std::min(record.times->held_up_s, leg.counted_s);
   } else if (record.has_summary) {
     leg.notes.emplace_back("hold-up of checkpoints not recorded (before 0.3): it is in its steps");
@@ -74,7 +75,7 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
   }
   if (leg.began && leg.ended)
     leg.other_s = *leg.ended - *leg.began - leg.start_up_s.value_or(0) - leg.counted_s - leg.lost_s.value_or(0) -
-                  leg.held_up_s.value_or(0);
+                  leg.held_up_s.value_or(0) - leg.validation_s;
 }
 
 }  // namespace
@@ -112,6 +113,7 @@ History add_up(const std::vector<LegRecord>& records, const std::map<std::int64_
       all.held_up_s += leg.held_up_s.value_or(0);
       all.start_up_s += leg.start_up_s.value_or(0);
       all.gaps_s += leg.gap_s.value_or(0);
+      all.validation_s += leg.validation_s;
       all.other_s += leg.other_s.value_or(0);
     } else {
       outside += leg.counted;
@@ -137,6 +139,7 @@ std::optional<LegTimes> times_of(const nlohmann::json& times) {
                   .start_up_s = number("start_up_s"),
                   .steps_s = number("steps_s"),
                   .held_up_s = number("held_up_s"),
+                  .validation_s = times.value("validation_s", 0.0),  // 0.2 has none
                   .after_last_s = number("after_last_s")};
 }
 

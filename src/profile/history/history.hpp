@@ -43,18 +43,19 @@ struct LegHistory {
   double counted_s = 0;                ///< of the steps that count, without checkpoints if those are known
   std::optional<double> lost_s{};      ///< of lost steps
   std::optional<double> held_up_s{};   ///< by checkpoints
+  double validation_s = 0;             ///< of validations
   std::optional<double> other_s{};     ///< the rest: reports, and what is not known of the columns before
   std::vector<std::string> notes{};    ///< what was reconstructed or is not known, and why
 };
 
 /// What all legs of a training did. Times are in seconds and add up to the wall-clock: counted + lost + held up + start
-/// up + gaps + other.
+/// up + gaps + validation + other.
 struct History {
   std::vector<LegHistory> legs{};
   std::optional<double> began{}, ended{};  ///< of the first and the last leg whose times are known
   bool finished = false;
   double wall_s = 0;  ///< from began to ended
-  double counted_s = 0, lost_s = 0, held_up_s = 0, start_up_s = 0, gaps_s = 0, other_s = 0;
+  double counted_s = 0, lost_s = 0, held_up_s = 0, start_up_s = 0, gaps_s = 0, validation_s = 0, other_s = 0;
   std::int64_t counted = 0, lost = 0;
   std::vector<std::string> notes{};
 

@@ -33,12 +33,14 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const History& h) {
-  return {{"counted_s", "steps that count", h.counted_s},
-          {"lost_s", "steps trained again", h.lost_s},
-          {"held_up_s", "held up by checkpoints", h.held_up_s},
-          {"start_up_s", "start-up and restart", h.start_up_s},
-          {"gaps_s", "between legs", h.gaps_s},
-          {"other_s", "other", h.other_s}};
+  std::vector<Part> parts = {{"counted_s", "steps that count", h.counted_s},
+                             {"lost_s", "steps trained again", h.lost_s},
+                             {"held_up_s", "held up by checkpoints", h.held_up_s},
+                             {"start_up_s", "start-up and restart", h.start_up_s},
+                             {"gaps_s", "between legs", h.gaps_s}};
+  if (h.validation_s > 0) parts.push_back({"validation_s", "validations", h.validation_s});
+  parts.push_back({"other_s", "other", h.other_s});
+  return parts;
 }
 
 Json number(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
@@ -57,6 +59,7 @@ Json json_of(const LegHistory& leg) {
           {"counted_s", leg.counted_s},
           {"lost_s", number(leg.lost_s)},
           {"held_up_s", number(leg.held_up_s)},
+          {"validation_s", leg.validation_s},
           {"other_s", number(leg.other_s)},
           {"notes", leg.notes}};
 }

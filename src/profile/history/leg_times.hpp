@@ -11,6 +11,7 @@ struct LegTimes {
   double start_up_s = 0;    ///< from its begin to its first step
   double steps_s = 0;       ///< of all its steps, those included that figures leave out
   double held_up_s = 0;     ///< of these, for which checkpoints held training up
+  double validation_s = 0;  ///< of validations, which are of no step
   double after_last_s = 0;  ///< for which checkpoints held it up behind the last step
 };
 
