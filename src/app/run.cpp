@@ -14,17 +14,14 @@
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
+#include "app/run_validation.hpp"
 #include "app/skeleton_run.hpp"
 #include "app/stop.hpp"
 #include "base/log.hpp"
-#include "base/text.hpp"
 #include "base/utc.hpp"
-#include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
-#include "deck/choices.hpp"
-#include "deck/layout.hpp"
 #include "deck/overlap.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"
@@ -132,9 +129,7 @@ class Run {
     });
     if (const data::Loader* const validation = assembly_->validation()) {
       comm::agree_on_root(world(), 0, [&] { train::inspect_validation(validation->dataset(), config(), say()); });
-      validation_ = {.every = config().run.validate_every,
-                     .batches = train::validation_batches(*validation, config().run),
-                     .tokens = train::validation_tokens(*validation, config().run)};
+      validation_.emplace(*validation, config().run);
     }
     entropy_ = train::unigram_entropy(world(), assembly_->loader().dataset(), config());
   }
@@ -277,7 +272,11 @@ class Run {
     energy_->window(world());
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t step) { before_step(step); };
-    if (validation_) hooks.validate = [&](const train::StepResult& result) { return validate(result); };
+    if (validation_)
+      hooks.validate = [&](const train::StepResult& result) {
+        return validation_->after_step(
+            result, {assembly_->trainer(), world(), stopping_, log_, tracer_ ? &*tracer_ : nullptr, *energy_, logger_});
+      };
     hooks.after = [&](const train::StepResult& result) { after_step(result); };
     hooks.stops_before = [&](std::int64_t) { return stops(); };
     if (checkpoints_) {
@@ -302,68 +301,20 @@ class Run {
     energy_->begin();
   }
 
-  /// Validates behind a step where a validation is due. Its collectives, energy and spans are of no step.
-  std::optional<train::Validation> validate(const train::StepResult& r) {
-    train::Trainer& trainer = assembly_->trainer();
-    if (!trainer.validates_after(r.step)) return std::nullopt;
-    const train::StopReason reason = train::reason_of(r.stop_request);
-    const bool urgent = reason && reason.kind != train::StopReason::Kind::stop_after;
-    train::Validation result;
-    if (!urgent) {
-      world().record_device_calls();
-      const bool measuring = log_.measuring();
-      log_.set_measuring(false);
-      if (tracer_) tracer_->pause();
-      energy_->pause(world());
-      result = trainer.validate([&] { return train::code_of(stopping_.within_validation()); });
-      energy_->resume(world());
-      world().record_device_calls();
-      if (tracer_) tracer_->resume();
-      log_.set_measuring(measuring);
-    }
-    note(result, r.step);
-    return result;
-  }
-
-  void note(const train::Validation& result, std::int64_t step) {
-    validation_s_ += result.seconds;
-    if (!result.loss) {
-      ++validation_->stopped;
-      if (logger_.speaks())
-        logger_.warn("the validation behind step {} was stopped after {} of {}: it has no loss", step, result.batches,
-                     base::count(validation_->batches, "batch", "batches"));
-      return;
-    }
-    ++validation_->runs;
-    validation_->seconds += result.seconds;
-    validation_->last_step = step;
-    validation_->last_loss = result.loss;
-  }
-
   void after_step(const train::StepResult& r) {
     last_ = r;
     steps_s_ += r.seconds;
-    if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) {
+    const bool last = r.step + 1 == steps_.end;
+    if (processor_ && (r.stop_request != 0 || last)) {
       processor_->end = profile::processor_use();
       energy_->end();
     }
     if (tracer_) tracer_->after_step(r.step);
-    ++energy_steps_;
-    std::optional<double> energy;
-    std::int64_t energy_steps = 0;
-    if ((r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0 || r.step + 1 == steps_.end) {
-      energy = energy_->window(world());
-      energy_steps = std::exchange(energy_steps_, 0);
-    }
+    const bool logged = last || (r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0;
+    const RunEnergy::Window energy = energy_->step_over(world(), logged);
     if (!progress_) return;
-    const double tokens_per_s = static_cast<double>(r.tokens) / r.seconds;
-    profile::StepMetrics metrics{r.step,    r.loss,       r.gradient_norm,  r.learning_rate, r.tokens,
-                                 r.seconds, tokens_per_s, run_.identity.id, energy,          energy_steps};
-    if (r.validation && r.validation->loss) {
-      metrics.validation_loss = r.validation->loss;
-      metrics.validation_s = r.validation->seconds;
-      judge_.add_validation(r.step, *r.validation->loss);
-    }
+    const profile::StepMetrics metrics = metrics_of(r, run_.identity.id, energy.joules, energy.steps);
+    if (metrics.validation_loss) judge_.add_validation(r.step, *metrics.validation_loss);
     judge_.add(r.step, r.loss);
     output_.metrics(metrics);
     progress_->step(metrics);
@@ -402,13 +353,13 @@ class Run {
 
   profile::LegTimes leg_times() {
     const auto stall = static_cast<std::size_t>(profile::Phase::checkpoint_stall);
-    const profile::StepRecord& steps = assembly_->timer().steps();
+    const auto& steps = assembly_->timer().steps();
     return {.began = process_began_,
             .ended = base::unix_now(),
             .start_up_s = first_step_began_ - process_began_,
             .steps_s = steps_s_,
             .held_up_s = steps.skipped_sum().phase[stall] + steps.sum().phase[stall],
-            .validation_s = validation_s_,
+            .validation_s = validation_ ? validation_->seconds() : 0,
             .after_last_s = checkpoints_ ? checkpoints_->counts().after_last_s : 0};
   }
 
@@ -422,7 +373,7 @@ class Run {
     input.peak_flops = given > 0 ? 1e12 * given : profile::peak_flops(device_name(), products_of(setup()));
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
-    input.validation = validation_;
+    if (validation_) input.validation = validation_->figures();
     input.processor = processor_;
     input.energy = energy_->counts();
     if (config().mesh.exchanges()) input.methods = assembly_->setup().dims.overlap.methods;
@@ -513,9 +464,7 @@ class Run {
   train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<RunEnergy> energy_;
-  double validation_s_ = 0;  ///< of all validations, also of those that were stopped, on this rank
-  std::optional<profile::ValidationFigures> validation_;  ///< none: the run does not validate
-  std::int64_t energy_steps_ = 0;                         ///< since energy_->window()
+  std::optional<RunValidation> validation_;  ///< none: the run does not validate
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;
   std::string folder_name_;  ///< train::checkpoint_folder()

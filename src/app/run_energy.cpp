@@ -44,6 +44,12 @@ std::optional<double> RunEnergy::window(const comm::Communicator& world) {
   return joules && before ? std::optional(*joules + *before) : std::nullopt;
 }
 
+RunEnergy::Window RunEnergy::step_over(const comm::Communicator& world, bool logged) {
+  ++steps_;
+  if (!logged) return {};
+  return {window(world), std::exchange(steps_, 0)};
+}
+
 std::optional<double> RunEnergy::since_last(const comm::Communicator& world) {
   if (directory_.complete.empty()) return std::nullopt;  // the same on all ranks
   const std::optional<double> mine = meter_->joules(directory_.complete);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "comm/communicator.hpp"
@@ -26,12 +27,19 @@ class RunEnergy {
 
   /// Joules of the job since the last call. Nothing if they are not known, or at the first call. Collective.
   std::optional<double> window(const comm::Communicator& world);
+  struct Window {
+    std::optional<double> joules{};
+    std::int64_t steps = 0;
+  };
+  /// To be called after each step. If it is `logged`: window() and the steps since the last one that was. Collective.
+  Window step_over(const comm::Communicator& world, bool logged);
 
  private:
   profile::EnergyDirectory directory_;
   std::optional<profile::EnergyMeter> meter_;
   std::optional<double> since_last(const comm::Communicator& world);
 
+  std::int64_t steps_ = 0;                  ///< since the last one that was logged
   std::optional<double> joules_;            ///< of the job, at the last call of since_last()
   std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
 };

@@ -27,6 +27,25 @@
 
 namespace shard8::app {
 
+profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, std::optional<double> energy_j,
+                                std::int64_t energy_steps) {
+  profile::StepMetrics metrics{.step = step.step,
+                               .loss = step.loss,
+                               .grad_norm = step.gradient_norm,
+                               .lr = step.learning_rate,
+                               .tokens = step.tokens,
+                               .step_s = step.seconds,
+                               .tokens_per_s = static_cast<double>(step.tokens) / step.seconds,
+                               .run = run,
+                               .energy_j = energy_j,
+                               .energy_steps = energy_steps};
+  if (step.validation && step.validation->loss) {
+    metrics.validation_loss = step.validation->loss;
+    metrics.validation_s = step.validation->seconds;
+  }
+  return metrics;
+}
+
 namespace fs = std::filesystem;
 
 using checkpoint::Directory;

@@ -19,8 +19,13 @@
 #include "profile/report_files.hpp"
 #include "train/held_folder.hpp"
 #include "train/start.hpp"
+#include "train/trainer.hpp"
 
 namespace shard8::app {
+
+/// A line of metrics.jsonl for a step of the training `run`, which must outlive it. `energy_j` as there.
+profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, std::optional<double> energy_j,
+                                std::int64_t energy_steps);
 
 /// What rank 0 writes down when a leg begins to train.
 struct LegStart {
