@@ -54,7 +54,9 @@ void expect_near(const Curve& got, const Curve& want, const Bounds& bounds) {
   EXPECT_NEAR(got.norms.front(), want.norms.front(), bounds.first_norm * want.norms.front());
   for (std::size_t s = 0; s < want.losses.size(); ++s) {
     EXPECT_NEAR(got.losses[s], want.losses[s], bounds.losses * want.losses[s]) << "step " << s;
-    if (bounds.norms > 0) EXPECT_NEAR(got.norms[s], want.norms[s], bounds.norms * want.norms[s]) << "step " << s;
+    if (bounds.norms > 0) {
+      EXPECT_NEAR(got.norms[s], want.norms[s], bounds.norms * want.norms[s]) << "step " << s;
+    }
   }
 }
 
