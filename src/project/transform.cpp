@@ -145,7 +145,7 @@ void Transformation::recompute() {
     if (o.phase == Phase::forward) {
       if (begun.erase(unit) > 0) forward[unit].clear();
       if (std::optional<Operation> again = computed_again(o)) forward[unit].push_back(std::move(*again));
-    } else if (o.phase == Phase::backward && begun.insert(unit).second) {
+    } else if (o.phase == Phase::backward && !adds_gradients(o) && begun.insert(unit).second) {
       for (Operation& again : forward[unit]) {
         again.waits = std::exchange(e.operation.waits, {});
         pass({list_.new_id(), again});

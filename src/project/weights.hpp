@@ -15,6 +15,12 @@ inline double share_without_gate(const deck::ModelConfig& model, int tensor) {
   return (others + 2 * projection) / (others + 3 * projection);
 }
 
+/// Whether an operation adds a micro-batch's reduced gradients to the gradient shards (fsdp.accumulate: sharded). It is
+/// of phase backward, but runs when the reduction is over, maybe in the next micro-batch.
+inline bool adds_gradients(const operation::Operation& operation) {
+  return operation.kernel() != nullptr && operation.kernel()->name == "add_gradients";
+}
+
 /// Whether a kernel works on weights or gradients of a whole unit: casts, sums of squares, the optimizer, zeros.
 inline bool is_of_weights(const operation::Kernel& kernel, const operation::Operation& operation) {
   if (operation.location.linear) return false;
