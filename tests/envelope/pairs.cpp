@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,10 +18,9 @@
 
 #include "base/utc.hpp"
 #include "base/version.hpp"
-#include "comm/launch.hpp"
 #include "tests/envelope/measured.hpp"
-#include "tests/support/execution.hpp"
 #include "tests/support/long_run.hpp"
+#include "tests/support/mpi_program.hpp"
 
 // Trains random decks in two right configurations each, and measures by how much losses and gradient norms differ, or
 // holds the differences against an envelope: docs/testing.md, "Envelope".
@@ -151,42 +148,20 @@ class Program {
   Measurements measurements_;
 };
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, MPI_Comm comm) {
   const auto options = read_options(argc, argv);
   if (!options) {
     std::fputs(std::string(kUsage).c_str(), stderr);
     return 2;
   }
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) {  // by default threads of nine ranks would spin on few cores
-    std::fputs("envelope.pairs: set OMP_NUM_THREADS\n", stderr);
-    return 2;
-  }
   std::string command = "envelope.pairs";
   for (int i = 1; i < argc; ++i) command += fmt::format(" {}", argv[i]);
-  const tests::Execution execution(0);
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  bool good = false;
-  try {
-    Ranks ranks(comm, std::chrono::seconds(options->limit), fs::absolute(options->folder));
-    command = fmt::format("mpiexec -n {} {}", ranks.size(), command);
-    good = Program(*options, ranks).run(command);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "envelope.pairs: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Comm_free(&comm);
-  return good ? 0 : 1;
+  return run_on_ranks("envelope.pairs", comm, std::chrono::seconds(options->limit), options->folder, [&](Ranks& ranks) {
+    return Program(*options, ranks).run(fmt::format("mpiexec -n {} {}", ranks.size(), command));
+  });
 }
 
 }  // namespace
 }  // namespace shard8::test
 
-int main(int argc, char** argv) {
-  shard8::comm::prepare_mpi();
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  const int code = shard8::test::run(argc, argv);
-  MPI_Finalize();
-  return code;
-}
+int main(int argc, char** argv) { return shard8::tests::mpi_program(argc, argv, shard8::test::run); }

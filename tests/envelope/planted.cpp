@@ -13,12 +13,12 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "comm/launch.hpp"
 #include "profile/compare/envelope.hpp"
 #include "tests/envelope/pair.hpp"
 #include "tests/envelope/plant.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/support/long_run.hpp"
+#include "tests/support/mpi_program.hpp"
 
 // Plants faults in trainings of random decks, and looks whether the shipped envelope finds them within 20 steps in the
 // comparison with a right training in another configuration: docs/testing.md, "Envelope".
@@ -116,7 +116,7 @@ class Program {
   std::int64_t planted_ = 0, missed_ = 0;
 };
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, MPI_Comm comm) {
   Options o;
   if (!parse_options(argc, argv,
                      {number("--seed", o.seed), number("--decks", o.decks, 1), number("--missed", o.most_missed, 0),
@@ -126,7 +126,7 @@ int run(int argc, char** argv) {
   }
   const tests::Execution execution(0);
   try {
-    return Program(o, MPI_COMM_WORLD).run() ? 0 : 1;
+    return Program(o, comm).run() ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "envelope.planted: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -137,11 +137,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace shard8::test
 
-int main(int argc, char** argv) {
-  shard8::comm::prepare_mpi();
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  const int code = shard8::test::run(argc, argv);
-  MPI_Finalize();
-  return code;
-}
+int main(int argc, char** argv) { return shard8::tests::mpi_program(argc, argv, shard8::test::run); }

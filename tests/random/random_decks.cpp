@@ -7,19 +7,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "comm/launch.hpp"
 #include "tests/random/progress.hpp"
 #include "tests/random/trial.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/support/long_run.hpp"
+#include "tests/support/mpi_program.hpp"
 
 // Trains random decks, each on its mesh with two schedules and on one rank, and compares the three trainings. Some are
 // stopped as well, and go on from a checkpoint on the same or another mesh.
@@ -212,40 +210,17 @@ class Program {
   Progress progress_;
 };
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, MPI_Comm comm) {
   const auto options = read_options(argc, argv);
   if (!options) {
     std::fputs(std::string(kUsage).c_str(), stderr);
     return 2;
   }
-  const char* threads = std::getenv("OMP_NUM_THREADS");
-  if (threads == nullptr) {  // by default threads of nine ranks would spin on few cores
-    std::fputs("random.decks: set OMP_NUM_THREADS\n", stderr);
-    return 2;
-  }
-  const tests::Execution execution(0);
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  bool good = false;
-  try {
-    Ranks ranks(comm, std::chrono::seconds(options->limit), fs::absolute(options->folder));
-    good = Program(*options, ranks).run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "random.decks: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Comm_free(&comm);
-  return good ? 0 : 1;
+  return run_on_ranks("random.decks", comm, std::chrono::seconds(options->limit), options->folder,
+                      [&](Ranks& ranks) { return Program(*options, ranks).run(); });
 }
 
 }  // namespace
 }  // namespace shard8::test
 
-int main(int argc, char** argv) {
-  shard8::comm::prepare_mpi();
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  const int code = shard8::test::run(argc, argv);
-  MPI_Finalize();
-  return code;
-}
+int main(int argc, char** argv) { return shard8::tests::mpi_program(argc, argv, shard8::test::run); }

@@ -26,6 +26,7 @@
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/random/random_deck.hpp"
+#include "tests/support/execution.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "tests/train/training.hpp"
 #include "train/loop.hpp"
@@ -474,6 +475,24 @@ deck::Config Ranks::placed(const Job& job) const {
   config.checkpoint.dir = folder(job.folder);
   if (job.from) config.checkpoint.restart = folder(*job.from) / checkpoint::step_name(job.first);
   return config;
+}
+
+int run_on_ranks(const char* name, MPI_Comm comm, std::chrono::seconds limit, const std::filesystem::path& folder,
+                 const std::function<bool(Ranks& ranks)>& work) {
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    std::fprintf(stderr, "%s: set OMP_NUM_THREADS\n", name);
+    return 2;
+  }
+  const tests::Execution execution(0);
+  bool good = false;
+  try {
+    Ranks ranks(comm, limit, std::filesystem::absolute(folder));
+    good = work(ranks);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", name, error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return good ? 0 : 1;
 }
 
 }  // namespace shard8::test

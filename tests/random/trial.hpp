@@ -113,6 +113,12 @@ class Ranks {
   std::filesystem::path checkpoints_;
 };
 
+/// The body of a program on Ranks: calls work(ranks) and returns its exit code, 0 if that is true, else 1. It returns 2
+/// unless OMP_NUM_THREADS is set, since by default the threads of nine ranks would spin on few cores. An exception is
+/// printed under `name` and aborts all ranks.
+int run_on_ranks(const char* name, MPI_Comm comm, std::chrono::seconds limit, const std::filesystem::path& folder,
+                 const std::function<bool(Ranks& ranks)>& work);
+
 /// Relative differences between the losses and the gradient norms of two trainings: those of the first step, before any
 /// update has made them larger, and the largest of the later steps.
 struct Spread {

@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "comm/launch.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/execution.hpp"
+#include "tests/support/mpi_program.hpp"
 #include "tests/support/rank_printer.hpp"
 
 #if defined(SHARD8_CUDA)
@@ -48,14 +48,4 @@ int run(int argc, char** argv, MPI_Comm comm) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  shard8::comm::prepare_mpi();
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  const int failed = run(argc, argv, comm);
-  MPI_Comm_free(&comm);
-  MPI_Finalize();
-  return failed;
-}
+int main(int argc, char** argv) { return shard8::tests::mpi_program(argc, argv, run); }

@@ -13,8 +13,8 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "comm/launch.hpp"
 #include "tests/support/execution.hpp"
+#include "tests/support/mpi_program.hpp"
 #include "tests/train/training.hpp"
 #include "train/checkpoints.hpp"
 
@@ -64,14 +64,4 @@ int run(int argc, char** argv, MPI_Comm comm) {
 }  // namespace
 }  // namespace shard8::test
 
-int main(int argc, char** argv) {
-  shard8::comm::prepare_mpi();
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  const int code = shard8::test::run(argc, argv, comm);
-  MPI_Comm_free(&comm);
-  MPI_Finalize();
-  return code;
-}
+int main(int argc, char** argv) { return shard8::tests::mpi_program(argc, argv, shard8::test::run); }
