@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numbers>
 
 #include "project/tasks.hpp"
 #include "train/record.hpp"
@@ -154,15 +155,17 @@ Projection project(const deck::Config& config, const machine::Machine& machine, 
   return p;
 }
 
-double expected_largest(std::int64_t n) {
-  if (n <= 1) return 0;
-  const double target = (static_cast<double>(n) - 0.375) / (static_cast<double>(n) + 0.25);
-  double low = 0, high = 10;  // the distribution function rises from low to high
+double normal_quantile(double p) {
+  double low = -10, high = 10;  // the distribution function rises from low to high
   for (int i = 0; i < 100; ++i) {
     const double middle = 0.5 * (low + high);
-    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < target ? low : high) = middle;
+    (0.5 * std::erfc(-middle / std::numbers::sqrt2) < p ? low : high) = middle;
   }
   return 0.5 * (low + high);
+}
+
+double expected_largest(std::int64_t n) {
+  return n <= 1 ? 0 : normal_quantile((static_cast<double>(n) - 0.375) / (static_cast<double>(n) + 0.25));
 }
 
 }  // namespace shard8::project

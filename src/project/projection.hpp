@@ -76,6 +76,9 @@ Projection project(const deck::Config& config, const machine::Machine& machine, 
 /// As project(), the nominal case alone: low_s and high_s are nominal_s.
 Projection project_nominal(const deck::Config& config, const machine::Machine& machine, const Settings& settings);
 
+/// x with Φ(x) = p, Φ the distribution function of the standard normal distribution, for 0 < p < 1, by bisection.
+double normal_quantile(double p);
+
 /// The expected largest of n draws from a standard normal distribution, 0 for n = 1. Source: Blom, Statistical
 /// Estimates and Transformed Beta-Variables, 1958: the quantile of (n − 0.375)/(n + 0.25).
 double expected_largest(std::int64_t n);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "project/projection.hpp"
 #include "train/record.hpp"
 
 namespace shard8::project {
@@ -45,16 +46,6 @@ Key key_of(profile::Phase phase, const Attention& a) {
 }
 
 Key key_of(profile::Phase phase, const Kernel& k) { return {phase, k.name, k.rows, k.cols, 0, k.read, k.written}; }
-
-/// x with Φ(x) = p, of the standard normal distribution, by bisection. 0 < p < 1.
-double normal_quantile(double p) {
-  double low = -10, high = 10;
-  while (high - low > 1e-12) {
-    const double middle = (low + high) / 2;
-    (std::erfc(-middle / std::numbers::sqrt2) / 2 < p ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
 
 template <class What>
 Operation operation_of(const Place& place, const What& what) {
