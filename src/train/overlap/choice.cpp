@@ -164,9 +164,9 @@ std::optional<Row> row_of(const Json& json) {
 
 }  // namespace
 
-bool wgrads_add(const deck::Config& config) {
-  const bool reduced_each = config.fsdp.accumulate == deck::Accumulate::sharded && config.mesh.shard > 1;
-  return deck::lay_out(config).micro_batches > 1 && !reduced_each;
+bool wgrads_add(const Setup& setup) {
+  const base::Sharing of_layers;  // the default: sharded over AxisSet::shard
+  return setup.fsdp.accumulate && !setup.fsdp.reduces_each(of_layers);
 }
 
 profile::Conditions overlap_conditions(const deck::Config& config, profile::Conditions job) {
@@ -174,7 +174,7 @@ profile::Conditions overlap_conditions(const deck::Config& config, profile::Cond
   conditions.emplace_back("mesh", text_of(config.mesh.extents()));
   const deck::Layout layout = deck::lay_out(config);
   conditions.emplace_back("micro_batch", fmt::format("{}", layout.micro_batch));
-  conditions.emplace_back("accumulate", wgrads_add(config) ? "true" : "false");
+  conditions.emplace_back("accumulate", wgrads_add(Setup::make(config, 0, 1)) ? "true" : "false");
   for (const char* key : kKeys) conditions.emplace_back(key, value_text(deck::field_at(key), config));
   for (const deck::Field& field : deck::overlap_fields())  // settings of the methods
     if (std::holds_alternative<deck::Access<std::int64_t>>(field.access))

@@ -59,7 +59,7 @@ std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mes
 inline constexpr profile::MeasurementKind kOverlapKind{.name = "overlap", .format = 2};
 
 /// Whether wgrads of all micro-batches but the first add to a layer's gradients. Otherwise all overwrite them.
-bool wgrads_add(const deck::Config& config);
+bool wgrads_add(const Setup& setup);
 
 /// Conditions of the deck, which come behind those of the job (conditions_of): the mesh, and the keys from which
 /// the shapes and dtypes of products and exchanges follow.

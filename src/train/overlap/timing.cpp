@@ -54,7 +54,7 @@ OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const t
   context_.reset(new model::Context{executor_, tensor_group_, workspace});
   timer_.begin_step();
   memory_->layer->fill(exec);
-  cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, wgrads_add(setup.config));
+  cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, wgrads_add(setup));
   align();  // the first all-reduce may make a communicator, which takes long
   tensor::finish(exec);
   timer_.discard_step();
