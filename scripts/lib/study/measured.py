@@ -35,8 +35,7 @@ class Measured:
         self.summary = read_summary(self.path)
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
-        self.losses = self.read("metrics", "metrics.jsonl", self.read_losses)
-        self.validations = self.read("metrics", "metrics.jsonl", self.read_validations)
+        self.losses, self.validations = self.read("metrics", "metrics.jsonl", self.read_losses)
 
     def read(self, key, default, reader):
         """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
@@ -83,24 +82,17 @@ class Measured:
         return (steps, columns) if len(steps) > 1 else None
 
     @staticmethod
-    def read_validations(path):
-        """[(step, loss of the validation behind it)], of lines that read_losses() has found to be whole."""
-        if not os.path.isfile(path):
-            return []
-        with open(path, encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.endswith("\n")]
-        return [(row["step"], row["validation_loss"]) for row in rows if is_number(row.get("validation_loss"))]
-
-    @staticmethod
     def read_losses(path):
+        """[(step, loss)] and [(step, loss of the validation behind it)]."""
         if not os.path.isfile(path):
-            return []
+            return [], []
         with open(path, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file if line.endswith("\n")]
         for row in rows:
             if not (is_number(row["step"]) and (row["loss"] is None or is_number(row["loss"]) or math.isnan(row["loss"]))):
                 raise ValueError(f"step {row['step']!r} has the loss {row['loss']!r}")
-        return [(row["step"], row["loss"]) for row in rows if is_number(row["loss"])]
+        return ([(row["step"], row["loss"]) for row in rows if is_number(row["loss"])],
+                [(row["step"], row["validation_loss"]) for row in rows if is_number(row.get("validation_loss"))])
 
     def rows(self):
         """(phase, part, min s, mean s, max s) of every row of the phases but the step itself."""
