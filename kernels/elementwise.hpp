@@ -40,7 +40,8 @@ inline constexpr std::size_t kCastsAtOnce = 16;
 /// convert between the same two dtypes. Otherwise each has a kernel of its own. No `out` may overlap another's tensors.
 void cast_each(const tensor::Exec& exec, std::span<const Cast> casts);
 
-/// sum fp32 += x, fp32 or bf16, added in fp32. Counts must be equal. Any other dtype is an Error(failed).
+/// sum += x, element by element, added in fp32. sum is fp32, x fp32 or bf16. Other dtypes, or tensors with different
+/// numbers of elements, are an Error(failed).
 void add_gradients(const tensor::Exec& exec, const tensor::Tensor& sum, const tensor::Tensor& x);
 
 /// Sets all bytes to 0, which is zero in every dtype but e8m0. Any dtype.

@@ -42,7 +42,7 @@ struct SquareSegments {
   }
 };
 
-/// The memory of a sum of squares: doubles, or words of a base::ExactSum.
+/// The bytes of `memory` (u8) as numbers of type T: square parts as doubles, a total as the words of a base::ExactSum.
 template <class T>
 T* words_of(const tensor::Tensor& memory) {
   return reinterpret_cast<T*>(memory.as<std::uint8_t>());
@@ -78,7 +78,7 @@ __device__ __forceinline__ void warp_packs(int lane, std::int64_t n, bool fits, 
   }
 }
 
-/// The sum over the lanes of a warp, on all of them. All lanes must call it.
+/// Returns to every lane of a warp the sum of the `value` of all lanes. All lanes must call it.
 __device__ __forceinline__ double warp_sum(double value) {
   for (int step = kWarp / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
   return value;

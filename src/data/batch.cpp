@@ -38,7 +38,7 @@ std::int64_t Loader::micro_batches_in(std::int64_t step) const {
   return divide_up(divide_up(sequences_in(step), data_ranks_), micro_batch_);
 }
 
-/// The sequences of this rank in a step.
+/// The numbers, within a step, of the sequences that this rank takes.
 SequenceNumbers Loader::numbers_in(std::int64_t step) const {
   return {data_rank_, std::max<std::int64_t>(0, divide_up(sequences_in(step) - data_rank_, data_ranks_)), data_ranks_};
 }

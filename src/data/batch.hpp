@@ -26,8 +26,8 @@ struct MicroBatch {
 };
 
 /// Loads the sequences of one data rank, one step ahead on the I/O thread. Data rank p of P takes sequences p, p+P, ...
-/// of each step in order. Every rank has the same number of micro-batches. One thread may use it. Of data for
-/// validation the steps are its batches, of which the last one may be short.
+/// of each step in order. Every rank has the same number of micro-batches in a step. One thread may use it. A
+/// loader of data for validation calls the batches of a validation steps; its last step may have fewer sequences.
 class Loader {
  public:
   /// Opens the data, and reads none of it yet. config.micro_batch = 0 means all sequences of the rank. `io` must
@@ -50,7 +50,7 @@ class Loader {
   std::int64_t sequences_in(std::int64_t step) const;
   /// The first micro-batches of a step, the same number on every rank; those behind them are padding on all ranks.
   std::int64_t micro_batches_in(std::int64_t step) const;
-  /// Real tokens in a step over all data ranks: batch·seq.
+  /// Real tokens in a step of training over all data ranks: batch·seq.
   std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
 
   /// Sets the origin of the data cursor: before step `step` the training has used `sequences` sequences. Without a call

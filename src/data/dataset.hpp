@@ -36,8 +36,7 @@ struct Division {
 };
 /// The last V of `total` are kept for validation: V = ceil(validation·total), so at least 1 if validation > 0. A
 /// product that misses an integer only by the rounding of doubles counts as this integer: 0.07·100 is 7. The caller
-/// guarantees 0
-/// <= validation <= 1.
+/// guarantees that validation is in [0, 1].
 Division divide(std::int64_t total, double validation);
 
 /// What a look at a part of the data tells of it.

@@ -51,8 +51,8 @@ class CastBuffer {
 };
 
 /// Casts inputs and output gradients of linear layers to FP8, by the recipe and with the scales of the scaling state.
-/// While the state records nothing (ScalingState::Unrecorded) no backward follows, and Purpose::both_passes is
-/// Purpose::forward_pass.
+/// While a ScalingState::Unrecorded lives, forward runs without a backward behind it, so Purpose::both_passes is taken
+/// as Purpose::forward_pass: copies that only backward reads are not written.
 /// Takes references: the arguments of the constructor must outlive the quantizer.
 class Quantizer {
  public:
