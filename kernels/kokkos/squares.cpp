@@ -36,11 +36,6 @@ struct SegmentTerms {
     return {values, SquareSegments::of(x), packs_fit<kPack<float>>(x.cols(), values)};
   }
   std::int64_t count() const { return segments.count(); }
-  double one(std::int64_t s) const { return segment_squares(x + segments.first(s), segments.length(s)); }
-  /// Terms that a host thread adds at once: so much work that the words of a sum cost nothing beside it.
-  std::int64_t of_block() const {
-    return std::clamp<std::int64_t>((std::int64_t{1} << 16) / segments.longest(), 1, 4096);
-  }
 
 #if defined(__CUDACC__)
   /// Terms of a warp, at most one for each lane.
@@ -73,6 +68,12 @@ struct SegmentTerms {
     }
     return warp_sum(sum);
   }
+#else
+  double one(std::int64_t s) const { return segment_squares(x + segments.first(s), segments.length(s)); }
+  /// Terms that a host thread adds at once: so much work that the words of a sum cost nothing beside it.
+  std::int64_t of_block() const {
+    return std::clamp<std::int64_t>((std::int64_t{1} << 16) / segments.longest(), 1, 4096);
+  }
 #endif
 };
 
@@ -82,11 +83,12 @@ struct PartTerms {
   std::int64_t n;
 
   std::int64_t count() const { return n; }
-  double one(std::int64_t i) const { return parts[i]; }
-  std::int64_t of_block() const { return 4096; }
 #if defined(__CUDACC__)
   __host__ __device__ int of_warp() const { return kWarp; }
   __device__ double of_lane(std::int64_t first, int lane) const { return first + lane < n ? parts[first + lane] : 0.0; }
+#else
+  double one(std::int64_t i) const { return parts[i]; }
+  std::int64_t of_block() const { return 4096; }
 #endif
 };
 

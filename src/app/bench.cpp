@@ -17,6 +17,7 @@
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
+#include "deck/without_files.hpp"
 #include "profile/output_file.hpp"
 #include "train/assembly.hpp"
 
@@ -53,10 +54,7 @@ bench::Measured measured_by(const Job& job) {
 }
 
 int bench_gemm(Job& job, const BenchArguments& arguments) {
-  deck::Config config = job.deck.config;
-  config.data.kind = deck::DataKind::synthetic;  // no step is trained
-  config.data.path.clear();
-  config.model.init_file.clear();
+  const deck::Config config = deck::without_files(job.deck.config);
   const comm::Communicator world = job.world.same();
   const base::Logger logger(world.rank(), world.size());
   const bench::Measured measured = measured_by(job);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.hpp"
 #include "bench/calibrate.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
+#include "deck/without_files.hpp"
 #include "operation/device.hpp"
 #include "train/loop.hpp"
 #include "train/record.hpp"
@@ -124,12 +126,9 @@ class Tracing {
 }  // namespace
 
 deck::Config calibration_deck(deck::Config config) {
-  config.data.kind = deck::DataKind::synthetic;
-  config.data.path.clear();
-  config.model.init_file.clear();
+  config = deck::without_files(std::move(config));
   config.checkpoint.dir.clear();
   config.checkpoint.every = 0;
-  config.verify = {};
   config.run.stop_after = 0;
   config.run.steps = std::int64_t{1} << 40;  // every step gathers for a next one
   return config;

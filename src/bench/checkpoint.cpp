@@ -15,11 +15,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
+#include "deck/without_files.hpp"
 #include "io/digest.hpp"
 #include "io/raw_file.hpp"
 #include "io/shard_box.hpp"
@@ -334,9 +336,7 @@ double mean_of(const std::vector<double>& values) {
 }  // namespace
 
 deck::Config checkpoint_bench_deck(deck::Config config) {
-  config.data.kind = deck::DataKind::synthetic;
-  config.data.path.clear();
-  config.model.init_file.clear();
+  config = deck::without_files(std::move(config));
   config.run.steps = kSteps;
   config.checkpoint.every = kEvery;
   config.checkpoint.keep = 1;

@@ -114,6 +114,15 @@ double sum_of(const machine::Machine& m, const operation::Operations& step) {
   return sum;
 }
 
+TEST(Calibrate, DecksThatValidateAreTimedWithout) {
+  deck::Config config = config_of(1);
+  config.data.validation = 0.5;
+  config.run.validate_every = 1;
+  config = calibration_deck(config);
+  EXPECT_FALSE(config.data.validates());
+  EXPECT_EQ(config.run.validate_every, 0);
+}
+
 TEST(Calibrate, EntriesAreTheStep) {
   // Other programs take the cores for whole slices: the sum is between the fastest step and the one in the middle, and
   // the closest of some attempts is judged.
