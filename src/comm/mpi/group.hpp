@@ -101,7 +101,7 @@ class Group {
 
   /// Owns `owned` from now on.
   Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
-        std::shared_ptr<Engine> shared);
+        std::shared_ptr<Engine> shared, SumOrder sums = SumOrder::ranks);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -125,6 +125,7 @@ class Group {
   int rank = 0;
   int size = 1;
   std::string name;
+  SumOrder order = SumOrder::ranks;  ///< of reduce-scatters and all-reduces
   Waiting waiting{};
   profile::CollectiveLog* log = nullptr;
   std::shared_ptr<Engine> engine;
