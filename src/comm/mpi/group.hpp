@@ -125,7 +125,6 @@ class Group {
   int rank = 0;
   int size = 1;
   std::string name;
-  SumOrder order = SumOrder::ranks;  ///< of reduce-scatters and all-reduces
   Waiting waiting{};
   profile::CollectiveLog* log = nullptr;
   std::shared_ptr<Engine> engine;
@@ -137,6 +136,7 @@ class Group {
   std::pmr::unsynchronized_pool_resource memory{{.largest_required_pool_block = kLargestKept}};
   std::vector<std::byte> control;  ///< every rank's small values; kept, too
   unsigned sequence = 0;           ///< collectives started; tags are made from it
+  SumOrder order;                  ///< of reduce-scatters and all-reduces
 };
 
 /// Throws Error(failed) with the call, what it was for, the group, this rank and MPI's own message unless `status` is
