@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/communicator.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -36,14 +37,15 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-Communicator Communicator::split(int color, int key, std::string name, DeviceLanes lanes) const {
+Communicator Communicator::split(int color, int key, std::string name, DeviceLanes lanes, SumOrder order) const {
   SHARD8_REQUIRE(color >= 0, "split of group '{}' into '{}': color {} is negative", group_->name, name, color);
   MPI_Comm part = MPI_COMM_NULL;
   {
     const HostWaits::Wait wait(group_->engine->waits, group_->subject("MPI_Comm_split"));
     check_mpi(MPI_Comm_split(group_->comm, color, key, &part), "MPI_Comm_split", name, group_.get());
   }
-  Communicator made(std::make_shared<Group>(part, std::move(name), group_->waiting, group_->log, group_->engine));
+  Communicator made(
+      std::make_shared<Group>(part, std::move(name), group_->waiting, group_->log, group_->engine, order));
   made.make_device_group(lanes);
   return made;
 }
@@ -87,6 +89,19 @@ std::size_t Communicator::reduce_memory_bytes(std::size_t shard_bytes, int group
   return tensor::aligned(shard_bytes) * static_cast<std::size_t>(group_size - 1);
 }
 
+std::shared_ptr<DeviceMemory> Communicator::all_reduce_memory(std::size_t bytes) const {
+  const bool sums = group_->order == SumOrder::tree && all_reduce_memory_bytes(bytes, size_) > 0;
+  return group_->device == nullptr || !sums ? nullptr : group_->device->all_reduce_memory(*this, bytes);
+}
+
+std::size_t Communicator::all_reduce_memory_bytes(std::size_t bytes, int group_size) {
+  constexpr int kMostRanks = 16;  // chosen: each rank sends to each other rank, as within a node
+  // Chosen: the messages of a turn then take far longer than the turn's start.
+  constexpr std::size_t kEnough = std::size_t{16} << 20;
+  if (group_size <= 2 || group_size > kMostRanks) return 0;
+  return std::clamp(tensor::aligned(bytes), tensor::kAlignment * static_cast<std::size_t>(group_size - 1), kEnough);
+}
+
 void Communicator::record_device_calls() const {
   if (group_->engine->device != nullptr) group_->engine->device->record_calls();
 }
@@ -101,6 +116,7 @@ void Communicator::first_step_over() const {
 }
 
 const std::string& Communicator::name() const { return group_->name; }
+SumOrder Communicator::order() const { return group_->order; }
 Waiting Communicator::waiting() const { return group_->waiting; }
 HostWaits* Communicator::waits() const { return group_->engine->waits; }
 void Communicator::progress() const { group_->engine->advance(); }

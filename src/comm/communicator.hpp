@@ -15,6 +15,7 @@
 #include "comm/host_waits.hpp"
 #include "comm/parts.hpp"
 #include "comm/request.hpp"
+#include "comm/sum_order.hpp"
 #include "profile/collective_log.hpp"
 #include "profile/over_ranks.hpp"
 #include "tensor/partial_sums.hpp"
@@ -65,11 +66,12 @@ struct ClockReading {
 /// `waiting` says. In a group of one rank outputs are filled, and nothing is sent or recorded. Every status is checked:
 /// Error(failed) with operation, group and rank.
 ///
-/// On hosts, sums of fp32 and bf16 accumulate in fp32 in rank order (bf16: one rounding at the end). So a result does
-/// not depend on message sizes or library algorithms, and is the same on every rank. On a device this holds for
-/// reduce-scatters in gather_memory and with reduce_memory. Other sums on a device have the library's order, which is
-/// the same on every rank and in every run on the same machine. They round sums of bf16 after each addition, and in
-/// their maximum of floats NaN need not win.
+/// On hosts, sums of fp32 and bf16 accumulate in fp32 in the group's order (bf16: one rounding at the end). The order
+/// is that of ranks, or a tree if `split` was given SumOrder::tree; exchanges by parts always add in rank order. So a
+/// result does not depend on message sizes or library algorithms, and is the same on every rank. On a device this holds
+/// for reduce-scatters in gather_memory, which add in rank order, and for sums with reduce_memory and
+/// all_reduce_memory. Other sums on a device have the library's order, which is the same on every rank and in every run
+/// on the same machine. They round sums of bf16 after each addition, and in their maximum of floats NaN need not win.
 ///
 /// On a device a collective sees what the compute stream was given before the call, and the host does not wait: see
 /// Request. The lanes of the group choose the stream of each operation.
@@ -91,8 +93,10 @@ class Communicator {
   static Communicator on_paper(int rank, int size);
 
   /// A group for each color, of the ranks that gave it, ordered by key. Collective. No collective may be under way on
-  /// any rank. `lanes` count where a device is attached.
-  Communicator split(int color, int key, std::string name, DeviceLanes lanes = {}) const;
+  /// any rank. `lanes` count where a device is attached. `order` is the order of the group's reduce_scatter and
+  /// all_reduce. The constructor and on_paper give SumOrder::ranks.
+  Communicator split(int color, int key, std::string name, DeviceLanes lanes = {},
+                     SumOrder order = SumOrder::ranks) const;
 
   /// From now on tensors are in the memory of `device`, in this group and in its splits. Collective, before the first
   /// split. Small host values are still communicated by MPI.
@@ -108,6 +112,13 @@ class Communicator {
   /// group of one, and where the device cannot use it. Collective, with the same bytes on every rank.
   std::shared_ptr<DeviceMemory> reduce_memory(std::size_t bytes) const;
   static std::size_t reduce_memory_bytes(std::size_t shard_bytes, int group_size);
+  /// Memory with which all_reduce sums in the order SumOrder::tree, as long as it is held. No tensor may lie in it.
+  /// With less memory a call takes more turns. Null on hosts, in groups of another order, and where
+  /// all_reduce_memory_bytes() is 0. Then a sum has the library's order; of two ranks that is the tree. Collective,
+  /// with the same bytes on every rank.
+  std::shared_ptr<DeviceMemory> all_reduce_memory(std::size_t bytes) const;
+  /// Enough for an all_reduce of `bytes` in one call to be as fast as with more.
+  static std::size_t all_reduce_memory_bytes(std::size_t bytes, int group_size);
 
   /// On devices: memory through which all_to_all and send_receive of this group go, as long as it is held, where ranks
   /// can write to each other's memory; elsewhere NCCL moves them, and no memory is taken. It must hold what a rank gets
@@ -122,6 +133,7 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const std::string& name() const;
+  SumOrder order() const;
   Waiting waiting() const;
   HostWaits* waits() const;  ///< as given to the constructor
 

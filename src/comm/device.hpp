@@ -70,6 +70,8 @@ class DeviceGroup {
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
   /// See Communicator::reduce_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) = 0;
+  /// See Communicator::all_reduce_memory. Collective over `group`, the group of this object, of order SumOrder::tree.
+  virtual std::shared_ptr<DeviceMemory> all_reduce_memory(const Communicator& group, std::size_t bytes) = 0;
   /// Whether gather_memory and reduce_memory are memory of peers, which ranks write to directly. Collective over
   /// `group`, the group of this object.
   virtual bool uses_memory_of_peers(const Communicator& group) = 0;

@@ -30,8 +30,9 @@ Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_ove
   Mesh mesh{base::Place(extents, rank), std::move(world), {}};
   const auto split = [&mesh](AxisSet axes, DeviceLanes lanes) {
     const base::Place& place = mesh.place;
-    mesh.groups.emplace_back(axes,
-                             mesh.world.split(place.group(axes), place.rank(axes), std::string(name_of(axes)), lanes));
+    const SumOrder order = (axes - AxisSet::data).empty() ? SumOrder::tree : SumOrder::ranks;
+    mesh.groups.emplace_back(
+        axes, mesh.world.split(place.group(axes), place.rank(axes), std::string(name_of(axes)), lanes, order));
   };
   // Weights come and gradients go while this rank computes; it waits at once for the rest.
   constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},

@@ -26,6 +26,10 @@ struct Mesh {
 /// Throws Error(environment) with both numbers when `world` does not have extents.ranks() ranks. On a device groups of
 /// `further` compute on the compute stream.
 ///
+/// Groups along data axes alone, which sum gradients, have SumOrder::tree. Place::rank numbers data ranks with the
+/// shard varying fastest. So a sum over the shard group and then over the replicate group has the same bits for every
+/// split of equally many data ranks, if both extents are powers of two.
+///
 /// `tensor_overlap`: exchanges of the tensor group are overlapped with products, so on a device it has streams of its
 /// own.
 Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap = false,

@@ -187,6 +187,8 @@ void Assembly::take_memory() {
     if (!operation::carried_by_hosts(setup_.config.run)) kernels::reserve_blas_memory(setup_.threads);
   });
   reduce_memory_ = shard_group.reduce_memory(reduce_memory_bytes(setup_, state_->units));
+  replica_sum_memory_ =
+      mesh_.group(base::AxisSet::replicate).all_reduce_memory(all_reduce_memory_bytes(setup_, state_->units));
   const UserBuffers buffers = user_buffers(setup_);
   if (buffers.reduce > 0) tensor_reduce_memory_ = tensor_group.reduce_memory(buffers.reduce);
   if (buffers.gather + buffers.scatter > 0)

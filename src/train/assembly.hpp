@@ -114,7 +114,7 @@ class Assembly {
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
   std::vector<tensor::ReservedMemory> moved_memory_;  ///< of a skeleton on hosts, by MemoryKind
   std::unique_ptr<State> state_;
-  std::shared_ptr<comm::DeviceMemory> reduce_memory_, tensor_reduce_memory_;
+  std::shared_ptr<comm::DeviceMemory> reduce_memory_, replica_sum_memory_, tensor_reduce_memory_;
   std::shared_ptr<comm::PartsMemory> parts_memory_;
   std::string parts_problem_;
   std::vector<std::string> remarks_;

@@ -65,6 +65,17 @@ std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buf
   return std::min(most, kEnough);
 }
 
+std::size_t all_reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers) {
+  std::size_t most = 0;
+  for (int unit = 0; unit < static_cast<int>(buffers.units().size()); ++unit) {
+    std::size_t bytes = 0;
+    for (const fsdp::WeightForms& weight : buffers.weights(unit))
+      bytes += tensor::bytes_of(setup.fsdp.reduce, weight.gradient.count());
+    most = std::max(most, comm::Communicator::all_reduce_memory_bytes(bytes, buffers.sum_ranks(unit)));
+  }
+  return most;
+}
+
 std::size_t UserBuffers::bytes() const {
   if (gather + scatter == 0) return reduce;
   return reduce + comm::Communicator::parts_memory_bytes(gather, scatter, ranks);

@@ -38,6 +38,9 @@ std::size_t workspace_bytes(const Setup& setup);
 /// Bytes for comm::Communicator::reduce_memory of the shard group: as many as the reduction of the largest unit's
 /// gradients can use, at most 256 MiB.
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
+/// Bytes for comm::Communicator::all_reduce_memory of the replicate group: as many as the sum of the largest unit's
+/// gradient shards over the replicas can use.
+std::size_t all_reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
 /// Memory in which the ranks of the tensor group address each other's matrices (docs/overlap.md), beside the arenas.
 struct UserBuffers {

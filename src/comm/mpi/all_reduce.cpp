@@ -55,7 +55,7 @@ class SmallAllReduce final : public PendingCollective {
     std::size_t first = 0;
     for (const tensor::Tensor& t : items_) {
       for (int rank = 0; rank < group_->size; ++rank) sources_[static_cast<std::size_t>(rank)] = pack_of(rank) + first;
-      combine_in_order(t.data, sources_, t.count(), t.dtype, reduce_);
+      combine(t.data, sources_, t.count(), t.dtype, reduce_, group_->order);
       first += aligned_item(t.bytes());
     }
     return true;
@@ -123,7 +123,7 @@ class LargeAllReduce final : public PendingCollective {
         sources_[static_cast<std::size_t>(rank)] = mine ? t.data + own.first : place;
         if (!mine) place += slot_bytes(t);
       }
-      combine_in_order(t.data + own.first, sources_, own.count, t.dtype, reduce_);
+      combine(t.data + own.first, sources_, own.count, t.dtype, reduce_, group_->order);
     }
     reduced_ = true;
     for (const tensor::Tensor& t : items_) {
@@ -148,10 +148,10 @@ class LargeAllReduce final : public PendingCollective {
 
 }  // namespace
 
-void combine_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
-                      tensor::DType dtype, Reduce reduce) {
+void combine(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype,
+             Reduce reduce, SumOrder order) {
   if (reduce == Reduce::sum) {
-    sum_in_order(out, sources, count, dtype);
+    sum_in_order(out, sources, count, dtype, order);
   } else {
     max_in_order(out, sources, count, dtype);
   }

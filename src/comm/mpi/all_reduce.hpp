@@ -11,7 +11,8 @@
 
 namespace shard8::comm {
 
-/// How one all-reduce of host memory is done. Every way gives the same bits: each element is reduced in rank order.
+/// How one all-reduce of host memory is done. Every way gives the same bits: each element is summed in the group's
+/// order.
 struct AllReducePlan {
   enum class Way : std::uint8_t {
     all,        ///< Every rank sends everything to every other rank and reduces everything.
@@ -43,8 +44,8 @@ Request::Pending relayed_all_reduce(const std::shared_ptr<Group>& group, std::sp
 /// Items begin at multiples of 4 bytes, so that fp32 after bf16 is aligned.
 constexpr std::size_t aligned_item(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-/// Reduces `count` elements of the sources, in their order.
-void combine_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count,
-                      tensor::DType dtype, Communicator::Reduce reduce);
+/// Reduces `count` elements of the sources. Sums are added in `order`.
+void combine(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype,
+             Communicator::Reduce reduce, SumOrder order);
 
 }  // namespace shard8::comm

@@ -124,7 +124,8 @@ class RelayedAllReduce final : public PendingCollective {
     for_each_part(first, [&](std::byte* data, std::size_t bytes, tensor::DType dtype, std::size_t offset) {
       if (data == nullptr) return;
       for (int rank = 0; rank < group_->size; ++rank) sources_[static_cast<std::size_t>(rank)] = source(rank) + offset;
-      combine_in_order(out(data, offset), sources_, static_cast<std::int64_t>(bytes / size_of(dtype)), dtype, reduce_);
+      combine(out(data, offset), sources_, static_cast<std::int64_t>(bytes / size_of(dtype)), dtype, reduce_,
+              group_->order);
     });
   }
 

@@ -34,8 +34,8 @@ bool Engine::any_staged(const PendingCollective* but) const {
 }
 
 Group::Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
-             std::shared_ptr<Engine> shared)
-    : comm(owned), name(std::move(group_name)), waiting(way), log(calls), engine(std::move(shared)) {
+             std::shared_ptr<Engine> shared, SumOrder sums)
+    : comm(owned), name(std::move(group_name)), waiting(way), log(calls), engine(std::move(shared)), order(sums) {
   check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", "a new communicator", this);
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank", "a new communicator", this);
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", "a new communicator", this);

@@ -101,7 +101,7 @@ class Group {
 
   /// Owns `owned` from now on.
   Group(MPI_Comm owned, std::string group_name, Waiting way, profile::CollectiveLog* calls,
-        std::shared_ptr<Engine> shared);
+        std::shared_ptr<Engine> shared, SumOrder sums = SumOrder::ranks);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -136,6 +136,7 @@ class Group {
   std::pmr::unsynchronized_pool_resource memory{{.largest_required_pool_block = kLargestKept}};
   std::vector<std::byte> control;  ///< every rank's small values; kept, too
   unsigned sequence = 0;           ///< collectives started; tags are made from it
+  SumOrder order;                  ///< of reduce-scatters and all-reduces
 };
 
 /// Throws Error(failed) with the call, what it was for, the group, this rank and MPI's own message unless `status` is

@@ -25,7 +25,7 @@ std::pmr::vector<tensor::Tensor> wholes(std::span<const Item> items, std::pmr::m
 // Items start at multiples of 4 bytes, so that fp32 after bf16 is aligned.
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-// Each rank receives its rows of every other rank's whole and adds them up in rank order.
+// Each rank receives its rows of every other rank's whole and adds them up in the group's order.
 class PendingReduceScatter final : public PendingCollective {
  public:
   PendingReduceScatter(std::shared_ptr<Group> group, std::span<const Item> items, std::span<const tensor::Tensor> whole,
@@ -81,15 +81,14 @@ class PendingReduceScatter final : public PendingCollective {
         sources_.push_back(own ? rows_of(item, rank) : slot);
         if (!own || !direct(item)) slot += item.out.bytes();
       }
-      if (!item.addend.empty()) sources_.push_back(item.addend.data);
-      sum_in_order(item.out.data, sources_, item.out.count(), item.out.dtype);
+      sum_in_order(item.out.data, sources_, item.out.count(), item.out.dtype, group_->order, item.addend.data);
     }
     return true;
   }
 
   std::pmr::vector<Item> items_;
   std::pmr::vector<std::byte*> received_;       // of each item: the slots, in rank order
-  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank, and the addend
+  std::pmr::vector<const std::byte*> sources_;  // of one item: by rank
   ScratchPool::Block scratch_;                  // until waited for, so that what is held does not depend on timing
 };
 

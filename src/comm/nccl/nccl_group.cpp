@@ -50,7 +50,9 @@ std::shared_ptr<Memory> memory_of(const std::vector<std::weak_ptr<Memory>>& memo
 }  // namespace
 
 NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log)
-    : device_(device), info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})) {
+    : device_(device),
+      info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})),
+      order_(group.order()) {
   const Identities::Ranks ranks = device_.ranks_of(group);
   const auto make = [&](const char* purpose, int ctas, bool zero_cta) {
     const NcclCommunicator::Options options{ctas, zero_cta};
@@ -183,7 +185,9 @@ DeviceCall* NcclGroup::reduce_scatter(std::span<const Communicator::ReduceScatte
 DeviceCall* NcclGroup::reduce_scatter_partial_sums(const Communicator::ReduceScatterItem& item,
                                                    tensor::PartialSums& partial_sums, std::string_view label) {
   const auto memory = push_sums_.lock();
-  if (memory == nullptr || info_->size > tensor::PartialSums::kMost || !memory->fits(item)) {
+  // Readers of partial sums add them in rank order.
+  if (memory == nullptr || order_ != SumOrder::ranks || info_->size > tensor::PartialSums::kMost ||
+      !memory->fits(item)) {
     partial_sums = item.out;
     return reduce_scatter({&item, 1}, label);
   }
@@ -227,6 +231,10 @@ DeviceCall* NcclGroup::all_reduce(std::span<const Tensor> items, Communicator::R
   Call& call = route.lane->next(info_, Collective::all_reduce);
   for (const Tensor& t : items) call.count(t);
   route.lane->start(call);
+  if (const auto memory = tree_sums_.lock(); memory != nullptr && reduce == Communicator::Reduce::sum) {
+    memory->all_reduce(items);
+    return route.lane->end(call);
+  }
   const ncclRedOp_t op = reduce == Communicator::Reduce::sum ? ncclSum : ncclMax;
   begin_group("all_reduce", route);
   for (const Tensor& t : items) {

@@ -16,6 +16,7 @@
 #include "comm/nccl/device.hpp"
 #include "comm/nccl/device_parts.hpp"
 #include "comm/nccl/lane.hpp"
+#include "comm/nccl/tree_sums.hpp"
 #include "comm/peer/peer_memory.hpp"
 #include "comm/peer/push_sums.hpp"
 #include "comm/watchdog.hpp"
@@ -98,6 +99,7 @@ class NcclGroup final : public DeviceGroup {
   std::shared_ptr<DeviceMemory> all_to_all_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) override;
+  std::shared_ptr<DeviceMemory> all_reduce_memory(const Communicator& group, std::size_t bytes) override;
   bool uses_memory_of_peers(const Communicator& group) override;
 
  private:
@@ -118,10 +120,12 @@ class NcclGroup final : public DeviceGroup {
 
   NcclDevice& device_;
   std::shared_ptr<const GroupInfo> info_;
+  SumOrder order_;
   Route gather_, reduce_, all_reduce_;
   std::vector<std::weak_ptr<peer::PeerMemory>> peer_memories_;          ///< of the gather lane
   std::vector<std::weak_ptr<peer::ExchangeMemory>> exchange_memories_;  ///< of the compute lane
   std::weak_ptr<peer::PushSums> push_sums_;
+  std::weak_ptr<TreeSums> tree_sums_;
   std::weak_ptr<peer::SlotMemory> slots_;
   std::vector<std::unique_ptr<DeviceGather>> gathers_;
   std::vector<std::unique_ptr<DeviceScatter>> scatters_;

@@ -132,6 +132,14 @@ std::shared_ptr<DeviceMemory> NcclGroup::reduce_memory(const Communicator& group
   return memory;
 }
 
+std::shared_ptr<DeviceMemory> NcclGroup::all_reduce_memory(const Communicator& group, std::size_t bytes) {
+  const HostWaits::Wait wait(group.waits(), subject_of("making all-reduce memory", *info_));
+  const Route& route = route_of(all_reduce_, "all-reduce memory");
+  auto memory = std::make_shared<TreeSums>(info_, route.communicator, bytes, route.lane->stream());
+  tree_sums_ = memory;
+  return memory;
+}
+
 bool NcclGroup::uses_memory_of_peers(const Communicator& group) {
   const HostWaits::Wait wait(group.waits(), subject_of("trying memory of peers", *info_));
   return may_use_peers() && problem_with_peers(group, device_.compute_lane().stream()).empty();

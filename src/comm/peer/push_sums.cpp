@@ -21,13 +21,15 @@ std::size_t of_one_rank(std::size_t bytes, int ranks) {
 
 }  // namespace
 
-PushSums::PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
+PushSums::PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream, SumOrder order)
     : block_(std::move(memory), bytes, stream),
+      order_(order),
       slot_bytes_(of_one_rank(bytes / 2, block_.size())),
       part_bytes_(of_one_rank(bytes, block_.size())) {}
 
 PushSums::PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream)
     : block_(group, bytes, stream),
+      order_(group.order()),
       slot_bytes_(of_one_rank(bytes / 2, group.size())),
       part_bytes_(of_one_rank(bytes, group.size())) {
   SHARD8_REQUIRE(group.size() <= kMostRanks && slot_bytes_ > 0,
@@ -159,6 +161,7 @@ void PushSums::sum(int half) {
   const int rank = block_.rank();
   for (const Piece& piece : pieces_[half]) {
     Parts parts;
+    parts.order = order_;
     for (int r = 0; r < block_.size(); ++r)
       parts.add(r == rank ? rows_of(*piece.item, r) + piece.first : data() + slot_of(half, rank, r) + piece.offset);
     sum_item(block_.stream(), *piece.item, piece.first, piece.bytes, parts);

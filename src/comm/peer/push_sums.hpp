@@ -15,15 +15,17 @@
 
 namespace shard8::comm::peer {
 
-/// Memory for reduce-scatters in which every rank pushes parts to the rank that sums them. Sums are in fp32 in rank
-/// order, as on hosts. A call takes turns: in each turn half of the memory receives the parts of all other ranks. While
-/// the sums of one turn wait for multiprocessors, the parts of the next turn arrive in the other half.
+/// Memory for reduce-scatters in which every rank pushes parts to the rank that sums them. Sums are in fp32 in the
+/// group's order, as on hosts; those of items given in parts are in rank order. A call takes turns: in each turn half
+/// of the memory receives the parts of all other ranks. While the sums of one turn wait for multiprocessors, the parts
+/// of the next turn arrive in the other half.
 class PushSums final : public DeviceMemory {
  public:
   /// Collective; see PeerBlock.
   PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
   /// In memory that exists; see PeerBlock.
-  PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream);
+  PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream,
+           SumOrder order = SumOrder::ranks);
 
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
@@ -80,6 +82,7 @@ class PushSums final : public DeviceMemory {
   void sum(int half);
 
   PeerBlock block_;
+  SumOrder order_;                        ///< of reduce_scatter()
   std::size_t slot_bytes_;                ///< bytes in a half for the parts of one other rank
   std::size_t part_bytes_;                ///< bytes of the whole memory for the part of one other rank
   std::vector<Piece> pieces_[2];          ///< pieces of the turn of each half
@@ -96,7 +99,7 @@ class PushSums final : public DeviceMemory {
 /// these bytes; the item's addend is added last.
 inline void sum_item(cudaStream_t stream, const Communicator::ReduceScatterItem& item, std::size_t first,
                      std::size_t bytes, Parts parts) {
-  if (!item.addend.empty()) parts.add(item.addend.data + first);
+  if (!item.addend.empty()) parts.add_addend(item.addend.data + first);
   sum_parts(stream, item.out.data + first, item.out.dtype,
             static_cast<std::int64_t>(bytes / tensor::size_of(item.out.dtype)), parts);
 }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "comm/peer/addresses.hpp"
+#include "comm/sum_order.hpp"
 #include "tensor/dtype.hpp"
 
 namespace shard8::comm::peer {
@@ -18,12 +19,19 @@ namespace shard8::comm::peer {
 struct Parts {
   const std::byte* data[kMostRanks + 1] = {};  ///< of all ranks, and of an addend
   int count = 0;                               ///< parts, at least 1
+  SumOrder order = SumOrder::ranks;
+  bool has_addend = false;  ///< the last part is an addend
 
   void add(const std::byte* part) { data[count++] = part; }
+  /// After the parts of all ranks.
+  void add_addend(const std::byte* addend) {
+    add(addend);
+    has_addend = true;
+  }
 };
 
-/// out (count) = the sum of the parts in their order, in fp32, rounded once. The dtype is fp32 or bf16. out may be one
-/// of the parts.
+/// out (count) = the sum of the parts in `parts.order`, in fp32, rounded once. The dtype is fp32 or bf16. out may be
+/// one of the parts.
 void sum_parts(cudaStream_t stream, void* out, tensor::DType dtype, std::int64_t count, const Parts& parts);
 
 #if defined(__CUDACC__)
@@ -66,10 +74,78 @@ __device__ __forceinline__ void load_parts_from(int start, Vector<T> (&v)[kParts
   }
 }
 
+/// The sum of x[0] … x[kParts − 1], in the order SumOrder::tree. Overwrites x.
+template <int kParts>
+__device__ __forceinline__ float tree_sum(float (&x)[kParts]) {
+#pragma unroll
+  for (int distance = 1; distance < kParts; distance *= 2) {
+#pragma unroll
+    for (int r = 0; r + distance < kParts; r += 2 * distance) x[r] += x[r + distance];
+  }
+  return x[0];
+}
+
+/// A sum of vectors of kN elements that come one by one, in the order SumOrder::tree. It is a binary counter: digit l
+/// of the number of vectors is 1 if partial_[l] has the sum of 2^l of them.
+template <int kN>
+class TreeCounter {
+ public:
+  /// Adds the vector of part number `r`. Overwrites x.
+  __device__ __forceinline__ void add(int r, float (&x)[kN]) {
+    bool carried = true;
+#pragma unroll
+    for (int l = 0; l < kDigits; ++l) {
+      if (!carried) continue;
+      const bool full = (r >> l & 1) != 0;
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        if (full)
+          x[j] = partial_[l][j] + x[j];
+        else
+          partial_[l][j] = x[j];
+      }
+      carried = full;
+    }
+  }
+  /// The sum of `parts` vectors.
+  __device__ __forceinline__ void total(int parts, float (&sum)[kN]) const {
+    bool begun = false;
+#pragma unroll
+    for (int l = 0; l < kDigits; ++l) {
+      if ((parts >> l & 1) == 0) continue;
+#pragma unroll
+      for (int j = 0; j < kN; ++j) sum[j] = begun ? partial_[l][j] + sum[j] : partial_[l][j];
+      begun = true;
+    }
+  }
+
+ private:
+  static constexpr int kDigits = 5;
+  static_assert(kMostRanks < 1 << kDigits);
+  float partial_[kDigits][kN] = {};
+};
+
+/// sum = the sum of the parts' vectors number `i`, in the order SumOrder::tree. load(part, i) loads a vector.
+template <class T, int kN, class Load>
+__device__ __forceinline__ void count_up(float (&sum)[kN], const Parts& parts, std::int64_t i, const Load& load) {
+  const int ranks = parts.count - (parts.has_addend ? 1 : 0);
+  TreeCounter<kN> counter;
+  float x[kN];
+  for (int r = 0; r < ranks; ++r) {
+    load(parts.data[r], i, x);
+    counter.add(r, x);
+  }
+  counter.total(ranks, sum);
+  if (!parts.has_addend) return;
+  load(parts.data[ranks], i, x);
+#pragma unroll
+  for (int j = 0; j < kN; ++j) sum[j] += x[j];
+}
+
 /// Writes the sums of kVectors vectors, first, first + step, ..., as far as they are below `vectors`. Parts are added
-/// in their order. With kParts > 0 there are kParts parts, and part `start` is loaded first; with 0 there are
-/// parts.count.
-template <class T, int kParts, int kVectors>
+/// in kOrder; with a tree of kParts > 0 parts none is an addend. With kParts > 0 there are kParts parts, and part
+/// `start` is loaded first; with 0 there are parts.count.
+template <class T, int kParts, int kVectors, SumOrder kOrder = SumOrder::ranks>
 __device__ __forceinline__ void sum_vectors(T* out, const Parts& parts, int start, std::int64_t first, int step,
                                             std::int64_t vectors) {
   float sum[kVectors][Vector<T>::kN] = {};
@@ -83,11 +159,34 @@ __device__ __forceinline__ void sum_vectors(T* out, const Parts& parts, int star
   if constexpr (kParts > 0) {
     Vector<T> v[kParts][kVectors];
     load_parts_from<T>(start, v, parts, first, step, vectors);
+    if constexpr (kOrder == SumOrder::tree) {
 #pragma unroll
-    for (int r = 0; r < kParts; ++r) {
+      for (int u = 0; u < kVectors; ++u) {
 #pragma unroll
-      for (int u = 0; u < kVectors; ++u) add(r, u, v[r][u]);
+        for (int j = 0; j < Vector<T>::kN; ++j) {
+          float x[kParts];
+#pragma unroll
+          for (int r = 0; r < kParts; ++r) x[r] = static_cast<float>(v[r][u].at[j]);
+          sum[u][j] = tree_sum(x);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int r = 0; r < kParts; ++r) {
+#pragma unroll
+        for (int u = 0; u < kVectors; ++u) add(r, u, v[r][u]);
+      }
     }
+  } else if constexpr (kOrder == SumOrder::tree) {
+    constexpr int kN = Vector<T>::kN;
+    const auto load = [](const std::byte* from, std::int64_t i, float(&x)[kN]) {
+      const Vector<T> v = load_vector<T>(from, i);
+#pragma unroll
+      for (int j = 0; j < kN; ++j) x[j] = static_cast<float>(v.at[j]);
+    };
+#pragma unroll
+    for (int u = 0; u < kVectors; ++u)
+      if (first + u * step < vectors) count_up<T>(sum[u], parts, first + u * step, load);
   } else {
     for (int r = 0; r < parts.count; ++r) {
 #pragma unroll
@@ -108,8 +207,16 @@ __device__ __forceinline__ void sum_vectors(T* out, const Parts& parts, int star
   }
 }
 
-template <class T>
+template <class T, SumOrder kOrder = SumOrder::ranks>
 __device__ __forceinline__ void sum_element(T* out, const Parts& parts, std::int64_t i) {
+  if constexpr (kOrder == SumOrder::tree) {
+    float total[1];
+    count_up<T>(total, parts, i, [](const std::byte* from, std::int64_t at, float(&x)[1]) {
+      x[0] = static_cast<float>(reinterpret_cast<const T*>(from)[at]);
+    });
+    out[i] = static_cast<T>(total[0]);
+    return;
+  }
   float total = static_cast<float>(reinterpret_cast<const T*>(parts.data[0])[i]);
   for (int r = 1; r < parts.count; ++r) total += static_cast<float>(reinterpret_cast<const T*>(parts.data[r])[i]);
   out[i] = static_cast<T>(total);

@@ -167,7 +167,9 @@ Plan make_plan(const deck::Config& config, int threads) {
     plan.kept.attention_results += kept.attention_results;
   }
   plan.traffic = traffic(setup);
-  plan.reduction_buffers = plan.device ? reduce_memory_bytes(setup, state.units) : reduction_buffers(setup);
+  plan.reduction_buffers = plan.device
+                               ? reduce_memory_bytes(setup, state.units) + all_reduce_memory_bytes(setup, state.units)
+                               : reduction_buffers(setup);
   plan.user_buffers = user_buffers(setup).bytes();
   if (!skeleton && !config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   plan.parameters = model::parameter_count(config.model);

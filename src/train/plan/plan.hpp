@@ -39,7 +39,8 @@ struct Plan {
   tensor::MemoryBytes memory{};          ///< bytes of the arenas of rank 0, by kind; no rank needs more
   model::LayerMemory::KeptBytes kept{};  ///< part of the activations, summed over the layers
   /// Bytes of the communicators' buffers that receive what is to be summed: on hosts scratch of MPI reductions, on a
-  /// device Communicator::reduce_memory, which a run takes only if its ranks can write to each other's memory.
+  /// device Communicator::reduce_memory, which a run takes only if its ranks can write to each other's memory, and
+  /// all_reduce_memory.
   std::size_t reduction_buffers = 0;
   std::size_t user_buffers = 0;  ///< bytes of UserBuffers on a rank
   /// Of a run that may write checkpoints (deck::CheckpointConfig::dir), else 0.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "comm/mpi/sums.hpp"
 #include "tests/comm/nccl/job.hpp"
 
 namespace shard8::comm::tests {
@@ -137,6 +138,27 @@ TEST(ReduceScatter, of_what_peers_have_gives_the_bytes_of_hosts) {
   }
 }
 
+TEST(ReduceScatter, of_pushed_parts_as_a_tree_gives_the_bytes_of_hosts) {
+  Job& j = job();
+  const int n = j.world.size(), rank = j.world.rank();
+  const Communicator group = j.world.split(0, rank, "tree", {.reduce = true}, SumOrder::tree);
+  const auto memory = group.reduce_memory(100000);
+  if (memory == nullptr) GTEST_SKIP() << "ranks cannot push to each other, or there is one";
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const std::int64_t rows = 70001;  // in several turns
+    const Tensor whole = j.allocate({rows * n}, dtype), out = j.allocate({rows}, dtype);
+    std::vector<Buffer> all;
+    std::vector<const std::byte*> sources;
+    for (int r = 0; r < n; ++r) all.emplace_back(whole.shape, dtype).fill(r, 1);
+    for (const Buffer& b : all) sources.push_back(b.bytes().data() + tensor::bytes_of(dtype, rank * rows));
+    Buffer sum({rows}, dtype);
+    sum_in_order(sum.bytes().data(), sources, rows, dtype, SumOrder::tree);
+    upload(j, whole, all[static_cast<std::size_t>(rank)].bytes());
+    group.reduce_scatter(out, whole);
+    EXPECT_EQ(download(j, out), sum.bytes()) << name_of(dtype);
+  }
+}
+
 TEST(ReduceScatter, with_an_addend_of_another_shape_is_refused) {
   Job& j = job();
   const int n = j.world.size();
@@ -184,6 +206,38 @@ TEST(AllReduce, of_several_tensors) {
       const Buffer sums = download_buffer(j, t);
       expect_sums(sums, n, 0, ++salt);
       EXPECT_TRUE(same_everywhere(sums.bytes(), n));
+    }
+  }
+}
+
+// In the least memory, with many turns, and in more. Of two ranks NCCL's sum is the tree.
+TEST(AllReduce, as_a_tree_gives_the_bytes_of_hosts) {
+  Job& j = job();
+  const int n = j.world.size(), rank = j.world.rank();
+  const Communicator group = j.world.split(0, rank, "tree", {.reduce = true}, SumOrder::tree);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1} << 20}) {
+    const auto memory = group.all_reduce_memory(Communicator::all_reduce_memory_bytes(bytes, n));
+    EXPECT_EQ(memory != nullptr, n > 2);
+    if (memory == nullptr) continue;
+    for (int call = 0; call < 2; ++call) {
+      const Tensor large = j.allocate({400003}, DType::fp32), small = j.allocate({3}, DType::fp32),
+                   empty = j.allocate({0}, DType::fp32), half = j.allocate({5001}, DType::bf16);
+      std::vector<std::vector<std::byte>> expected;
+      std::vector<Buffer> mine;
+      const std::vector<Tensor> items{large, small, empty, half};
+      for (const Tensor& t : items) {
+        std::vector<Buffer> all;
+        std::vector<const std::byte*> sources;
+        for (int r = 0; r < n; ++r) all.emplace_back(t.shape, t.dtype).fill(r, call);
+        for (const Buffer& b : all) sources.push_back(b.bytes().data());
+        mine.push_back(all[static_cast<std::size_t>(rank)]);
+        Buffer sum(t.shape, t.dtype);
+        sum_in_order(sum.bytes().data(), sources, t.count(), t.dtype, SumOrder::tree);
+        expected.push_back(sum.bytes());
+      }
+      for (std::size_t i = 0; i < items.size(); ++i) upload(j, items[i], mine[i].bytes());
+      group.all_reduce(items, Reduce::sum).wait();
+      for (std::size_t i = 0; i < items.size(); ++i) EXPECT_EQ(download(j, items[i]), expected[i]) << "tensor " << i;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/mpi/sums.hpp"
 #include "comm/peer/push_sums.hpp"
 #include "comm/peer/sum_parts.hpp"
 #include "tests/comm/peer/one_process.hpp"
@@ -15,7 +16,7 @@ namespace shard8::comm::tests {
 struct Scatters {
   static constexpr std::int64_t kRows = 10007;
 
-  explicit Scatters(int size) : wholes(size, kRows * size) {
+  explicit Scatters(int size, SumOrder of_sums = SumOrder::ranks) : order(of_sums), wholes(size, kRows * size) {
     const std::size_t bytes = Communicator::reduce_memory_bytes(kRows * sizeof(float), size);
     const std::size_t all = PeerBlock::memory_bytes(bytes, size);
     std::vector<std::byte*> base;
@@ -26,19 +27,19 @@ struct Scatters {
     for (int r = 0; r < size; ++r) {
       streams.push_back(std::make_unique<Stream>());
       sums.push_back(std::make_unique<peer::PushSums>(std::make_shared<PeerAddresses>(r, base, all), bytes,
-                                                      streams.back()->get()));
+                                                      streams.back()->get(), order));
       items.push_back({{out[static_cast<std::size_t>(r)]->data(), {kRows}, tensor::DType::fp32},
                        {const_cast<std::byte*>(wholes.of(r)), {kRows * size}, tensor::DType::fp32}});
     }
   }
-  /// The sum of rank r's rows, added in rank order.
+  /// The sum of rank r's rows, as hosts add them.
   Buffer sum_of(int r) const {
     Buffer sum(tensor::Shape{kRows}, tensor::DType::fp32);
-    for (std::int64_t i = 0; i < kRows; ++i) {
-      float total = value(0, r * kRows + i);
-      for (int from = 1; from < static_cast<int>(sums.size()); ++from) total += value(from, r * kRows + i);
-      sum.set(i, total);
-    }
+    std::vector<const std::byte*> sources;
+    for (std::size_t from = 0; from < sums.size(); ++from)
+      sources.push_back(wholes.all().data() + from * wholes.bytes() +
+                        static_cast<std::size_t>(r * kRows) * sizeof(float));
+    sum_in_order(sum.bytes().data(), sources, kRows, tensor::DType::fp32, order);
     return sum;
   }
 
@@ -46,14 +47,16 @@ struct Scatters {
   /// number of parts: with and without an addend.
   void load_kernels() {
     peer::Parts parts;
+    parts.order = order;
     for (int r = 0; r < static_cast<int>(sums.size()); ++r) parts.add(wholes.of(r));
     for (int addend = 0; addend < 2; ++addend) {
       peer::sum_parts(streams[0]->get(), out[0]->data(), tensor::DType::fp32, kRows, parts);
-      parts.add(wholes.of(0));
+      parts.add_addend(wholes.of(0));
     }
     SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
   }
 
+  SumOrder order;
   Parts wholes;
   std::vector<std::unique_ptr<Memory>> memory, out;
   std::vector<std::unique_ptr<Stream>> streams;
