@@ -173,11 +173,11 @@ class Communicator {
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label = {}) const;
 
   /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `partial_sums`
-  /// become item.out, which then receives the sum. Or, with reduce_memory that holds the parts of all ranks, and as
-  /// many ranks as tensor::PartialSums can have, they become every rank's partial sum of this rank's rows, in rank
-  /// order, and item.out is not written. Once the request is complete, the compute stream may read the partial sums
-  /// until it is given the group's next reduce-scatter. The caller must not change item.whole before it has read them.
-  /// Error(failed) with an addend.
+  /// become item.out, which then receives the sum. Or, in SumOrder::ranks, with reduce_memory that holds the parts of
+  /// all ranks, and as many ranks as tensor::PartialSums can have, they become every rank's partial sum of this rank's
+  /// rows, in rank order, and item.out is not written. Once the request is complete, the compute stream may read the
+  /// partial sums until it is given the group's next reduce-scatter. The caller must not change item.whole before it
+  /// has read them. Error(failed) with an addend.
   [[nodiscard]] Request reduce_scatter_partial_sums(const ReduceScatterItem& item, tensor::PartialSums& partial_sums,
                                                     std::string_view label = {}) const;
 

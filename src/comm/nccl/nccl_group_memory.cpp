@@ -137,6 +137,8 @@ std::shared_ptr<DeviceMemory> NcclGroup::all_reduce_memory(const Communicator& g
   const Route& route = route_of(all_reduce_, "all-reduce memory");
   auto memory = std::make_shared<TreeSums>(info_, route.communicator, bytes, route.lane->stream());
   tree_sums_ = memory;
+  device_.state(
+      fmt::format("group '{}': all-reduces of parts that NCCL moves, summed as on hosts: active", info_->name));
   return memory;
 }
 
