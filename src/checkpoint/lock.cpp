@@ -278,7 +278,7 @@ bool Lock::take_over() {
   Claim claim({path_, options_.key}, found);
   if (!claim.make(self_)) {
     const auto claimer = claim.text();
-    if (!claimer) return false;  // it is done
+    if (!claimer) return false;  // the other claim is over
     const auto taker = parse_lock(*claimer);
     if (state_of(taker, self_) == State::alive)
       refuse({path_, options_.key}, describe(taker), "which takes it over at this moment");
@@ -323,7 +323,7 @@ bool Lock::is_ours() const {
 }
 
 void Lock::close() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));  // this also ends flock()
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));  // closing ends flock(), too
 }
 
 }  // namespace shard8::checkpoint

@@ -234,7 +234,7 @@ Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {
     Estimate estimate = along(rows, size);
     if (size > largest && !own.empty() && !any.empty() && largest < any.back().first) {
       estimate = {rows.back().second * along(any, size).seconds / along(any, largest).seconds, Known::rule,
-                  std::max(1.0, size / any.back().first)};  // it grows as the kernels of any name do
+                  std::max(1.0, size / any.back().first)};  // the time grows as that of the entries `any`
     }
     if (size > largest) require(estimate.factor, fmt::format("{} of {} bytes", name, bytes), "kernels");
     if (own.empty()) estimate.known = Known::rule;  // smaller ones take the time of a launch, and are no error

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kHostThread = 1;
-constexpr int kComputeStream = 7;  // that of torch.profiler's traces
+constexpr int kComputeStream = 7;  // the number in torch.profiler's traces
 constexpr int kFirstStream = 20;   // of collectives; chosen
 
 std::string nccl_name(const std::string& op) {

@@ -75,7 +75,7 @@ struct RecordedRun {
 
   /// Of a summary that `shard8 project` wrote: nothing was run. mean_s and all else are of the nominal case.
   struct Projected {
-    std::string machine;           ///< its name
+    std::string machine;           ///< the machine's name
     double low_s = 0, high_s = 0;  ///< the step, 0 < low_s <= mean_s <= high_s
   };
 
