@@ -8,8 +8,8 @@
 #include "tensor/exec.hpp"
 #include "tensor/tensor.hpp"
 
-/// Sums of squares that do not depend on how rows are cut over ranks. Each row is cut into segments of
-/// kSquareSegment elements; the last segment of a row may be shorter. The squares of a segment are added in double, in an order that
+/// Sums of squares that do not depend on how rows are cut over ranks. Each row is cut into segments of kSquareSegment
+/// elements; the last segment of a row may be shorter. The squares of a segment are added in double, in an order that
 /// depends on its length alone and differs between hosts and devices. Segments are added without rounding
 /// (base::ExactSum), so the order of rows, threads, parameters and ranks changes no bit.
 namespace shard8::kernels {
@@ -29,8 +29,7 @@ constexpr std::int64_t square_segments(std::int64_t rows, std::int64_t cols) {
   return rows * ((cols + kSquareSegment - 1) / kSquareSegment);
 }
 /// parts[s] = Σ x² over segment s of x (R, C) fp32; segments are numbered along the first row, then along the second,
-/// and so on. parts is u8 memory of square_segments(R, C) doubles;
-/// another size is an Error(failed).
+/// and so on. parts is u8 memory of square_segments(R, C) doubles; another size is an Error(failed).
 void square_parts(const tensor::Exec& exec, const tensor::Tensor& parts, const tensor::Tensor& x);
 /// total += the sum of all `parts`, u8 memory of any number of doubles. total and limits as in sum_of_squares().
 void add_square_parts(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& parts);

@@ -40,7 +40,7 @@ std::string_view name_of(LtScaling scaling);
 
 /// A product out (rows, cols) [+]= left (rows, depth) · right (cols, depth)ᵀ [+ bias (cols)] [+ addend (rows, cols)].
 /// All are dense and row-major; sums are accumulated in fp32. The key holds all that the choice of an algorithm depends
-/// on. Plain bytes, so that ranks can send it.
+/// on. A key is plain bytes, so that ranks can send it.
 struct LtGemmKey {
   std::int64_t rows = 0;
   std::int64_t cols = 0;

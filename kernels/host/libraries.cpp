@@ -56,7 +56,7 @@ int blas_threads(int threads) {
       if (auto* const set = function<void(int)>("openblas_set_num_threads"); set != nullptr && !named) set(threads);
       return count();
     case kOpenMP:
-      return threads;  // it asks OpenMP at each product, and reads no number of its own
+      return threads;  // the BLAS asks OpenMP at each product, and has no number of its own
     default:
       return 0;
   }

@@ -196,7 +196,7 @@ int bench_command(int argc, char** argv, const BenchArguments& arguments) {
     base::fail(base::ExitCode::deck, "shard8 bench: --csv and --json are one file, '{}'; give them different names",
                arguments.json);
   if (what == "gemm") require_devices("bench gemm");
-  if (what == "collective") collective_settings(arguments, false);  // its errors
+  if (what == "collective") collective_settings(arguments, false);  // throws errors of options
   DeckArguments deck = arguments.deck;
   if (what == "overlap") deck.check = [&](const deck::LoadResult& loaded) { check_overlap(deck.path, loaded); };
   if (what == "collective") deck.check = [&](const deck::LoadResult& loaded) { check_collective(deck.path, loaded); };

@@ -46,7 +46,7 @@ constexpr const char* kOutRemedy = "give --out a file in";
 
 /// Chosen: collectives over all sizes take about a minute on eight GPUs.
 constexpr double kShareOfCollectives = 0.3;
-/// Chosen: a card reaches its power limit and then its clocks within seconds.
+/// Chosen: a device reaches its power limit, and then lowers its clocks, within seconds.
 constexpr double kWarmupOnDevice_s = 10, kWarmupOnHosts_s = 1;
 /// Bytes of the largest kernel of memory alone.
 constexpr std::uint64_t kLeastMemory = std::uint64_t{1} << 20, kMostMemoryOnHosts = std::uint64_t{256} << 20,

@@ -28,7 +28,7 @@ void require_runnable(const deck::Config& config);
 /// As require_build(), for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices,
 /// too.
 void require_planned(const deck::MeshConfig& mesh);
-/// Whether this build can only plan the steps of such a mesh: they run on CUDA devices, and it is for hosts.
+/// Whether this build can only plan the steps of such a mesh: the steps run on CUDA devices, the build on hosts.
 bool only_plans(const deck::MeshConfig& mesh);
 
 /// Error(environment) where this program was built for hosts. `what` times what devices do: "bench gemm".

@@ -37,7 +37,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
             StopRequests* requests = nullptr);
 
 /// Reads another deck for the ranks of a job, on rank 0, and checks it and the number of ranks on every rank. Rank 0
-/// prints the warnings. Collective. AgreedError as run_job() prints them.
+/// prints the warnings. Collective. Throws the AgreedErrors that run_job() prints.
 deck::LoadResult load_deck(const comm::Communicator& world, const DeckArguments& arguments);
 
 /// The machine on which a job runs, for files of figures: "Intel Xeon, 8 cores a node, 2 threads a rank" or "4 x NVIDIA

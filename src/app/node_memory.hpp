@@ -21,7 +21,7 @@ struct MemoryLimits {
     std::string file;             ///< the file that holds the limit
     std::uint64_t limit = 0;      ///< of memory
     std::uint64_t with_swap = 0;  ///< of memory and swap
-    std::uint64_t id = 0;         ///< the same for processes of a machine that are in the same group; never 0
+    std::uint64_t id = 0;         ///< equal for processes of a machine that are in one group; never 0
   };
   std::optional<Group> group{};
 };

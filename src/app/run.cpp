@@ -179,7 +179,7 @@ class Run {
     if (point_) {
       const checkpoint::Manifest& m = point_->manifest;
       if (restart_.start.is_child) run_.identity.parent = checkpoint::Parent{m.run, m.step};
-      if (m.format > 1) run_.inputs.weights = m.weights;  // those with which the training began
+      if (m.format > 1) run_.inputs.weights = m.weights;  // the weights with which the training began
       steps_.first = m.step;
       if (point_->decay_steps) set_decay_steps(*point_->decay_steps);
     }
@@ -228,7 +228,7 @@ class Run {
     });
     const profile::Verification verification = verdict(steps_.first, true);
     std::string text = profile::to_text(verification);
-    text.pop_back();  // its end of line
+    text.pop_back();  // the line feed
     logger_.info("{}", text);
     if (quiet_) warn_of(logger_, verification);
     const bool failed = verification.status == profile::Verification::Status::failed;

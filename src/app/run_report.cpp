@@ -207,7 +207,7 @@ void warn_of(const base::Logger& logger, const profile::Report& report) {
 void warn_of(const base::Logger& logger, const profile::Verification& verification) {
   if (!logger.speaks() || verification.status != profile::Verification::Status::failed) return;
   std::string text = profile::to_text(verification);
-  text.pop_back();  // its end of line
+  text.pop_back();  // the line feed
   logger.error("{}", text);
 }
 

@@ -79,7 +79,7 @@ void RunTracer::set_origin() {
 }
 
 void RunTracer::after_step(std::int64_t step) {
-  // Times of a device are counted from a moment shortly before, because events are less exact over a long time.
+  // Traced times of a device count from shortly before the first traced step: events are less exact over a long time.
   if (world_.device() != nullptr && recorder_.wants(step + 1) && !recorder_.wants(step)) set_origin();
 }
 

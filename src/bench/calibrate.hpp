@@ -80,7 +80,7 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
 
 /// The traced steps of one deck, over the ranks of a job.
 struct DeckTimes {
-  std::string deck;              ///< its name
+  std::string deck;              ///< the deck's name
   std::vector<RankTimes> ranks;  ///< by rank; the calls of a key are at most kMostCalls a rank
   std::int64_t warmup_steps = 0;
   static constexpr std::size_t kMostCalls = 256;

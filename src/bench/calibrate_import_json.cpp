@@ -30,7 +30,7 @@ void read_nccl_json(Import& import, const Json& json) {
   const Json config = json.value("config", Json::object());
   const Json devices = config.contains("devices") ? config["devices"] : json.value("devices", Json::array());
   for (const Json& device : devices) hosts.insert(device.value("hostname", ""));
-  // One entry a process, which may have several devices.
+  // `devices` has one entry for each process. A process may use several devices.
   const int each = std::max(1, config.value("ngpus", 1)) * std::max(1, config.value("nthreads", 1));
   import.set_shape(static_cast<int>(devices.size()) * each, static_cast<int>(hosts.size()));
   std::optional<Collective> op;

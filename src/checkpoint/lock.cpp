@@ -90,10 +90,9 @@ void put(int descriptor, const std::string& text, const Place& place) {
   if (::fsync(descriptor) != 0) cannot(place, "fsync", errno);
 }
 
-/// Makes a file with flock() and `text` and returns its descriptor, or -1 if something is at `path` already. The file
-/// is written before it gets its name (Linux's O_TMPFILE), so a process that is killed here leaves no file without
-/// text, whose maker nobody could examine. A file system without O_TMPFILE, such as NFS, has an empty file for a
-/// moment.
+/// Makes a file with flock() and `text` and returns its descriptor, or -1 if something is at `path` already. The text
+/// is written before the file gets its name (Linux's O_TMPFILE), so a process that is killed here leaves no empty file,
+/// which would not say who made it. On a file system without O_TMPFILE, such as NFS, the file is empty for a moment.
 int make_file(const Place& place, const std::string& text, bool& has_flock) {
   const std::string& path = place.path;
   const std::string folder = path.substr(0, path.rfind('/'));
@@ -279,7 +278,7 @@ bool Lock::take_over() {
   Claim claim({path_, options_.key}, found);
   if (!claim.make(self_)) {
     const auto claimer = claim.text();
-    if (!claimer) return false;  // it is done
+    if (!claimer) return false;  // the other claim is over
     const auto taker = parse_lock(*claimer);
     if (state_of(taker, self_) == State::alive)
       refuse({path_, options_.key}, describe(taker), "which takes it over at this moment");
@@ -324,7 +323,7 @@ bool Lock::is_ours() const {
 }
 
 void Lock::close() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));  // this also ends flock()
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));  // closing ends flock(), too
 }
 
 }  // namespace shard8::checkpoint

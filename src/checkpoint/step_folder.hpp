@@ -8,8 +8,8 @@
 namespace shard8::checkpoint {
 
 enum class Kind { none, folder, other };
-/// What is at a path. `follow`: a link counts as what it leads to, else as `other`. Error(checkpoint) if the path
-/// cannot be examined.
+/// What is at a path. With `follow` a link counts as what it leads to, otherwise as `other`. Error(checkpoint) if the
+/// path cannot be examined.
 Kind kind_of(const std::string& path, bool follow);
 
 /// The names in a folder, in bytewise order; none if there is no folder. Error(checkpoint) if it cannot be listed.

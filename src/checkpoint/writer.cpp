@@ -281,7 +281,7 @@ void Writer::begin_index() {
   }
   const auto texts = node_->all_gather(mine);
   if (!leads_node()) return;
-  std::size_t box = snapshot_.pieces().size();  // this rank's are first
+  std::size_t box = snapshot_.pieces().size();  // this rank's boxes are first
   for (std::size_t r = 1; r < texts.size(); ++r) {
     std::size_t at = 0;
     while (at < texts[r].size()) {

@@ -33,7 +33,7 @@ void add_bytes(Sizes& sizes, const tensor::Tensor& t) {
     if (sizes.empty()) sizes.push_back(more);
     return;
   }
-  if (sizes.size() == 1 && sizes.front().bytes == 0) sizes.clear();  // it only stood for none
+  if (sizes.size() == 1 && sizes.front().bytes == 0) sizes.clear();  // an entry of 0 bytes stands for none
   const auto found =
       std::find_if(sizes.begin(), sizes.end(), [&](const DTypeBytes& size) { return size.dtype == more.dtype; });
   if (found == sizes.end()) {

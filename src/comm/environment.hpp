@@ -71,7 +71,7 @@ class Environment {
   mutable HostWaits waits_;
   std::chrono::milliseconds finalize_time_ = kFinalizeTime;
   std::optional<int> code_;               // of leave_with()
-  std::function<void()> before_leaving_;  // its other argument
+  std::function<void()> before_leaving_;  // the other argument of leave_with()
   std::optional<Watchdog> watchdog_;      // last: it looks at the others
 };
 

@@ -34,7 +34,7 @@ Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_ove
     mesh.groups.emplace_back(
         axes, mesh.world.split(place.group(axes), place.rank(axes), std::string(name_of(axes)), lanes, order));
   };
-  // Weights come and gradients go while this rank computes; it waits at once for the rest.
+  // Weights are gathered and gradients reduced while this rank computes; it waits at once for other collectives.
   constexpr DeviceLanes kReduce{.reduce = true}, kGatherAndReduce{.gather = true, .reduce = true},
       kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true, .apart = true};
   split(AxisSet::replicate, kReduce);

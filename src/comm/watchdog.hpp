@@ -98,7 +98,7 @@ class CallClock {
     if (complete_) return State::complete;
     if (!begun_) {
       begun_ = begun();
-      since_ = now;  // that of the first look that finds it begun
+      since_ = now;  // the time of the first look that finds the call begun
     }
     return begun_ && now - since_ >= limit ? State::running_overdue : State::under_way;
   }

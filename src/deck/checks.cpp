@@ -226,7 +226,7 @@ void check_data(const Checker& check, const Config& config) {
 /// Data for validation, and what needs them.
 void check_validation(const Checker& check, const Config& config) {
   const DataConfig& d = config.data;
-  if (config.run.skeleton != Skeleton::none) return;  // it reads no data
+  if (config.run.skeleton != Skeleton::none) return;  // skeletons read no data
   if (!check.sound({"data.kind", "data.validation", "data.validation_path", "run.validate_every"})) return;
   if (d.validation > 0 && !d.validation_path.empty())
     check.fail({"data.validation_path", "data.validation"},

@@ -112,7 +112,7 @@ class FileChecker {
 
 void find_inputs(const Checker& check, FileChecker& files, Reading& reading, const UsedRestart& used) {
   RunConfig& run = reading.config.run;
-  if (run.skeleton != Skeleton::none) {  // it reads no other file
+  if (run.skeleton != Skeleton::none) {  // a skeleton reads no other file
     if (!run.skeleton_times.empty()) files.find("run.skeleton_times", run.skeleton_times, {}, true);
     return;
   }

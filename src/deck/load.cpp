@@ -123,7 +123,7 @@ LoadResult load_text(std::string_view text, const std::string& name, std::span<c
 
 std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling) {
   const std::string text = read_deck_file(path);
-  check_text(text, path, overrides, {}, false, {});  // its errors
+  check_text(text, path, overrides, {}, false, {});  // throws the deck's errors
   Diagnostics errors;
   Reading reading;
   read_all(errors, reading, text, path, overrides);

@@ -49,8 +49,8 @@ std::string read_deck_file(const std::string& path);
 /// The text of a file that messages call `noun`: "deck". Throws base::Error(deck) if it cannot be read or is a folder.
 std::string read_text_file(const std::string& path, std::string_view noun);
 
-/// Throws base::Error(deck) for a text that cannot be a deck's: above 1 MiB, with a zero byte, or UTF-16. Takes away the
-/// mark with which some editors begin a text in UTF-8. `noun` as above.
+/// Throws base::Error(deck) for a text that cannot be a deck's: above 1 MiB, with a zero byte, or UTF-16. Takes away
+/// the mark with which some editors begin a text in UTF-8. `noun` as above.
 void require_text(std::string_view& text, const std::string& name, std::string_view noun);
 
 /// The deck at `path` in another spelling: the keys that the deck or an override gives, with their values as they stand

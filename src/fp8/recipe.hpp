@@ -67,7 +67,7 @@ struct Recipe {
   bool delayed() const { return kind == deck::Recipe::delayed; }
   /// Whether a matrix has one scale (delayed, current), not one for each block.
   bool per_tensor() const { return kind == deck::Recipe::delayed || kind == deck::Recipe::current; }
-  /// Whether no hardware multiplies this format, so products decode the values to bf16.
+  /// Whether products decode the values to bf16: neither hosts nor Hopper GPUs multiply mxfp8.
   bool emulated() const { return kind == deck::Recipe::mxfp8; }
 
   tensor::DType dtype(Role role) const { return role == Role::output_gradient ? gradient : forward; }

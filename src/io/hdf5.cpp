@@ -33,7 +33,7 @@ std::string take_error_stack() {
     text = "(nothing)";
   }
   H5Eclear2(H5E_DEFAULT);
-  return base::printable(base::shortened(text, 2000));  // it may contain names from the file, of any length and bytes
+  return base::printable(base::shortened(text, 2000));  // HDF5's text may hold names of any length and bytes
 }
 
 // Chosen, as PATH_MAX of Linux: HDF5 itself sets no limit.

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first bytes of a pointer (github.com/git-lfs/git-lfs, docs/spec.md, which says that one has less than 1024).
+/// How a pointer file of Git LFS begins, and the size that it stays below (github.com/git-lfs/git-lfs, docs/spec.md).
 constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
 constexpr std::uintmax_t kLongestPointer = 1024;
 

@@ -206,7 +206,7 @@ class Comparison {
           arch(), shown(values.front()));
   }
 
-  /// Whether config.json describes the deck's architecture, as far as it says. Otherwise a line is added.
+  /// Whether config.json names the deck's architecture, or none. If it names another one, adds a line.
   bool is_same_architecture() {
     Found theirs{"model_type", value_at(config_, "model_type")};
     std::string name = theirs.value.is_string() ? theirs.value.get<std::string>() : std::string();

@@ -47,7 +47,7 @@ struct CastScratch {
 /// The input of a linear layer, which forward writes and wgrad reads.
 struct LinearInput {
   tensor::Tensor plain;  ///< in the compute dtype; in backward of an input in FP8 only its recomputation may write it
-  fp8::Operands copies;  ///< as products read it: `plain`, or its cast; wgrad reads copies.columnwise
+  fp8::Operands copies;  ///< the input as products read it: `plain` or its cast; wgrad reads columnwise
   fp8::Site site;        ///< off where the linear is not in FP8
   /// Whether backward recomputes what wgrad reads, in memory that other layers use in between. Otherwise this layer
   /// keeps it.

@@ -228,7 +228,7 @@ ScatteringByParts::ScatteringByParts(const Context& context, const TensorExchang
       tokens_(local.rows()),
       memory_(std::move(partial.memory)) {
   auto part = context.timer().exchange(exchange_.name, "begin");
-  if (!context.executor.communicates()) return;  // it is recorded where the first rows are given
+  if (!context.executor.communicates()) return;  // recorded where the first rows are given
   begin(context);
   whole_ = parts_.under_way.whole();
 }

@@ -45,7 +45,7 @@ std::string found_name(const io::TensorFile& file, const std::string& name) {
   return file.contains(bare) ? bare : name;
 }
 
-/// A tensor's name of which the model's prefix is taken off if it is one of a GPT-2.
+/// A tensor's name, without kPrefix if the model is a GPT-2.
 std::string_view bare_name(std::string_view name, const deck::ModelConfig& model) {
   if (is_gpt2(model) && name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   return name;

@@ -233,7 +233,7 @@ class Executor {
                                  .host_values = true});
   }
 
-  /// Gathers that are issued from now on until the end of the step bring weights for the next one.
+  /// Gathers that are issued from now on until the end of the step bring weights for the next step.
   void gathers_are_ahead() {
     if (recorder_ != nullptr) recorder_->gathers_are_ahead();
   }

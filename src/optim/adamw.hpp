@@ -56,8 +56,9 @@ class Adamw {
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;
   std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
-  tensor::Tensor all_squares_;                        ///< u8: kernels::AdamwTensors::squares of all parameters
-  std::vector<std::vector<tensor::Tensor>> squares_;  ///< views of each parameter; empty if not counted
+  tensor::Tensor all_squares_;  ///< u8: kernels::AdamwTensors::squares of all parameters
+  /// By unit, the part of all_squares_ of each parameter. Empty with clipping, or if another rank counts the parameter.
+  std::vector<std::vector<tensor::Tensor>> squares_;
 };
 
 }  // namespace shard8::optim

@@ -18,7 +18,7 @@ namespace shard8::profile {
 struct EnergyPlace {
   int rank = 0;
   std::string node{};  ///< identifies the node: ranks with the same text are on one
-  std::string host{};  ///< its name
+  std::string host{};  ///< the node's name
 };
 
 /// The counters of a job, each once. On rank 0; empty on others.
@@ -27,7 +27,7 @@ struct EnergyDirectory {
     EnergyKind kind = EnergyKind::package;
     std::string name{}, node{}, host{};
     int reader = 0;            ///< the lowest rank that can read it
-    std::vector<int> ranks{};  ///< that use it: of a device its ranks, of a processor all ranks of the node
+    std::vector<int> ranks{};  ///< the ranks that use a device, or all ranks of a processor's node
   };
   struct Missing {
     EnergyKind kind = EnergyKind::package;

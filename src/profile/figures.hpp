@@ -108,11 +108,11 @@ struct ValidationFigures {
   std::int64_t every = 0;             ///< steps from one to the next
   std::int64_t batches = 0;           ///< of a validation
   std::int64_t tokens = 0;            ///< of a validation, without padding
-  std::int64_t runs = 0;              ///< that came to their end
-  std::int64_t stopped = 0;           ///< that a stop of the run ended before, without a loss
-  double seconds = 0;                 ///< of those that came to their end
+  std::int64_t runs = 0;              ///< validations that came to their end
+  std::int64_t stopped = 0;           ///< validations that a stop of the run ended before, without a loss
+  double seconds = 0;                 ///< of the validations that came to their end
   std::int64_t last_step = 0;         ///< the step behind which the last of them ran
-  std::optional<double> last_loss{};  ///< its loss; nothing: there was none
+  std::optional<double> last_loss{};  ///< the loss of this validation; nothing: there was none
 
   double mean_s() const { return runs > 0 ? seconds / static_cast<double>(runs) : 0; }
 };

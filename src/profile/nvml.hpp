@@ -8,7 +8,7 @@
 
 namespace shard8::profile {
 
-/// How a device is named outside of this process, where CUDA_VISIBLE_DEVICES does not change its number.
+/// Names of a device that hold in every library and process. The device's number depends on CUDA_VISIBLE_DEVICES.
 struct DeviceNames {
   std::string uuid{};  ///< "GPU-01234567-89ab-...", as CUDA tells it
   std::string pci{};   ///< "0000:1b:00.0"

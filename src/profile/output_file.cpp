@@ -57,7 +57,7 @@ fs::path behind_links(const fs::path& path) {
   return fs::is_symlink(target, error) ? behind_links(target.parent_path() / fs::read_symlink(target, error)) : target;
 }
 
-/// The name that a file has until it is complete. A link of a circle keeps its own, for which the system has an error.
+/// The name that a file has until it is complete. A link in a circle keeps its name: the system refuses to open it.
 fs::path incomplete(const fs::path& file) {
   std::error_code ignored;
   return fs::is_symlink(file, ignored) ? file : fs::path(base::temporary_of(file.string()));

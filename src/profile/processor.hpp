@@ -52,8 +52,8 @@ struct MeasuredUse {
 /// Over the ranks, each value by rank. On rank 0; empty on others.
 struct ProcessorFigures {
   std::vector<double> cpu{}, switches_per_s{}, without_core{};
-  /// The share of the time of the CPUs that a rank may use, which programs took that are not of this job, the system
-  /// for them, or other machines of a hypervisor. Ranks of a node that may use the same CPUs have the same. 0 where it is not known.
+  /// Of the time of the CPUs that a rank may use: the share that programs of other jobs took, the system for them, or
+  /// other machines of a hypervisor. Equal for ranks of a node that may use the same CPUs. 0 where it is not known.
   std::vector<double> others{};
 
   /// The rank that was longest without a core, the lowest of several.

@@ -164,7 +164,7 @@ Json issues_of(const Report& report) {
 
 Json figures_of(const Report& report) {
   Json figures;
-  if (!report.skeleton.empty()) {  // it trained nothing
+  if (!report.skeleton.empty()) {  // a skeleton trains nothing
     figures["exposed_communication"] = report.exposed_communication;
     return figures;
   }

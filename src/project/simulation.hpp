@@ -64,7 +64,7 @@ struct Simulated {
 
 /// How much longer each kind of work takes while others run: [slow][by].
 using SlowDowns = std::array<std::array<double, machine::kLoads>, machine::kLoads>;
-/// Those of the machine file, each to the power of `strength`.
+/// The slow-downs of the machine file, each to the power of `strength`.
 SlowDowns slow_downs(const machine::Machine& machine, double strength = 1);
 
 /// Simulates `repeats` equal steps, one after the other, and returns the last one, which begins with what the step

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "tensor/transfer.hpp"
 
-// On hosts. src/tensor/cuda/host_copies.cpp replaces this file in a build for devices.
+// HostCopies in a build for hosts. A build for devices has src/tensor/cuda/host_copies.cpp instead.
 
 namespace shard8::tensor {
 

@@ -37,7 +37,7 @@ class ProtoMessage {
     return *this;
   }
   ProtoMessage& message(int field, const ProtoMessage& value) { return text(field, value.bytes_); }
-  /// A repeated uint64. Nothing is written for none.
+  /// A repeated uint64. An empty one is not written.
   ProtoMessage& numbers(int field, std::span<const std::uint64_t> values) {
     std::string packed;
     for (const std::uint64_t value : values) add_varint(packed, value);

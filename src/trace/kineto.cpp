@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kHostThread = 1;
-constexpr int kComputeStream = 7;  // that of torch.profiler's traces
+constexpr int kComputeStream = 7;  // the number in torch.profiler's traces
 constexpr int kFirstStream = 20;   // of collectives; chosen
 
 std::string nccl_name(const std::string& op) {
@@ -180,7 +180,7 @@ class Writer {
     event(device ? "cuda_runtime" : "cpu_op", device ? "cudaLaunchKernel" : what, kHostThread, begin, end, args);
   }
 
-  /// When the host issued the work. On hosts issuing is the work.
+  /// When the host issued the work, from begin to end. On hosts, or if that is not known: the times of the work.
   std::pair<std::int64_t, std::int64_t> host_times(const Span& span) const {
     if (!trace_->on_device() || span.issue_ended == 0) return {span.begin, span.end};
     return {span.issued, span.issue_ended};

@@ -16,7 +16,7 @@ StepResult Trainer::step(std::int64_t step) {
   const double rate = learning_rate(step);
   const auto clipped = reduce_and_update(step, rate);         // gradients over shards, replicas and tensor ranks; AdamW
   quantize_weights();                                         // FP8 shards and scales for the next step
-  begin_next_step(step);                                      // its first gathers
+  begin_next_step(step);                                      // the first gathers of the next step
   const double norm = clipped ? *clipped : norm_of_update();  // 0 in a skeleton
   std::uint64_t stop_request = 0;
   const double loss = mean_loss(stop_request);  // all-reduces the loss and the ranks' stop requests

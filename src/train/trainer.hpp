@@ -27,7 +27,7 @@ namespace shard8::train {
 /// A validation. All but `seconds` are the same on every rank.
 struct Validation {
   std::optional<double> loss{};    ///< mean over its tokens; nothing: it was stopped before its end
-  std::int64_t batches = 0;        ///< that were computed
+  std::int64_t batches = 0;        ///< batches that were computed
   std::int64_t tokens = 0;         ///< of these batches, without padding
   double seconds = 0;              ///< on this rank
   std::uint64_t stop_request = 0;  ///< the largest of all ranks' at the end of its last batch

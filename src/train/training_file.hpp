@@ -33,7 +33,7 @@ struct Leg {
   std::optional<double> start_up_s{};  ///< from the process's begin until the files of the leg were there
   std::string ended{};                 ///< base::utc_text() of the leg's report; empty: it was killed, or still runs
   std::string last_seen{};             ///< of a leg that was killed: when metrics.jsonl was written last
-  std::int64_t lost = 0;               ///< its steps that later legs found in metrics.jsonl and trained again
+  std::int64_t lost = 0;               ///< steps that later legs found in metrics.jsonl and trained again
   std::optional<double> lost_s{};      ///< seconds of these steps; none: no later leg began
   // Known once the leg has ended; a leg that was killed has none of them.
   std::optional<std::int64_t> next_step{};   ///< number of the first step that it did not train

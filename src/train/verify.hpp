@@ -29,7 +29,7 @@ class LossJudge {
   void add(std::int64_t step, double loss);
   /// The loss of the validation behind the step.
   void add_validation(std::int64_t step, double loss);
-  /// Both of a step that an earlier leg has recorded.
+  /// Adds the losses of a step that an earlier leg has recorded.
   void add(const profile::RecordedStep& step) {
     add(step.step, step.loss);
     if (step.validation_loss) add_validation(step.step, *step.validation_loss);

@@ -252,7 +252,7 @@ ClockReading Communicator::compare_clocks() const {
   const Group& group = *group_;
   if (rank_ == 0) {
     for (int rank = 1; rank < size_; ++rank) {
-      send(group, 0, rank);  // its turn
+      send(group, 0, rank);  // tells the rank that its turn has come
       for (int round = 0; round < kRounds; ++round) {
         receive(group, rank);
         send(group, now(), rank);

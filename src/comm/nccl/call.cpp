@@ -9,7 +9,7 @@
 namespace shard8::comm::nccl {
 
 Call::Call(const Streams& streams) : streams_(streams) {
-  constexpr std::size_t kDTypes = 4;  // in a call for which memory is reserved
+  constexpr std::size_t kDTypes = 4;  // of one call; a call with more allocates
   subject_.sizes.reserve(kDTypes);
 }
 

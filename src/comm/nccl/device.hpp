@@ -20,7 +20,7 @@ namespace shard8::comm::nccl {
 enum class Gather : std::uint8_t {
   automatic,  ///< push where the ranks can, else nccl
   nccl,       ///< kernels of NCCL
-  zero_cta,   ///< copy engines that NCCL drives, in a symmetric window; in groups with a gather lane
+  zero_cta,   ///< copy engines that NCCL drives, in a symmetric window; only in groups with a gather lane
   push,       ///< copy engines that this program drives (PeerMemory); on the compute stream kernels (ExchangeMemory)
 };
 std::string_view name_of(Gather gather);

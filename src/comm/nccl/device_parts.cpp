@@ -73,7 +73,7 @@ void DeviceScatter::begin(NcclGroup& group, const std::shared_ptr<const GroupInf
   given_.assign(static_cast<std::size_t>(info->size), -1);
   given_count_ = 0;
   if (memory != nullptr) {
-    lane.follow_compute();  // it may still read partial sums in the memory, which begin() offers to the peers
+    lane.follow_compute();  // the compute stream may still read partial sums there; begin() lets peers write
     memory->begin(item);
   }
   memory_ = std::move(memory);

@@ -66,7 +66,7 @@ void Lane::make_spare_calls() {
 
 void Lane::drain() {
   SHARD8_CUDA_CHECK(cudaStreamSynchronize(stream()));
-  if (streams_.apart()) SHARD8_CUDA_CHECK(cudaStreamSynchronize(streams_.compute));  // it times the waiting
+  if (streams_.apart()) SHARD8_CUDA_CHECK(cudaStreamSynchronize(streams_.compute));  // events there time waits
   record_calls();
 }
 

@@ -59,7 +59,7 @@ std::vector<Difference> differences(const RecordedRun& a, const RecordedRun& b) 
          [](const std::string& name) { return name != "output.dir" && name != "checkpoint.dir"; });
   if (a.projected.has_value() == b.projected.has_value()) differ(out, "version", a.version, b.version, all);
   if (!a.projected && !b.projected) differ(out, "run", a.run, b.run, all);
-  if (a.projected || b.projected) return out;  // it ran nowhere
+  if (a.projected || b.projected) return out;  // a projection ran nowhere
   if (a.hosts != b.hosts) out.push_back({"hosts", "", a.hosts, b.hosts});
   differ(out, "environment", a.environment, b.environment,
          [](const std::string& name) { return !name.starts_with("SLURM_"); });
@@ -134,7 +134,7 @@ class Figures {
   ComparedKind phases() const {
     ComparedKind kind{"phases", "ms", 1e3};
     const double least = kLeastShare * percent_ / 100 * a_.mean_s;
-    std::size_t large = 0;  // those that can change by more than `least`
+    std::size_t large = 0;  // phases that can change by more than `least`
     for_each_pair(a_.phases, b_.phases, [&](const std::string&, const auto* a, const auto* b) {
       if (a != nullptr && b != nullptr && std::max(a->mean_s, b->mean_s) > least) ++large;
     });

@@ -45,7 +45,7 @@ struct MeanDifference {
 
   /// The probability, from 0 to 1, with which two runs of one distribution would differ by less.
   double confidence() const;
-  /// Half the width of the interval around the difference in which it lies with the probability `confidence`, < 1.
+  /// Half the width of the confidence interval of the difference, for the probability `confidence` < 1.
   double margin(double confidence) const;
 };
 MeanDifference difference_of(const StepMean& a, const StepMean& b);
@@ -75,7 +75,7 @@ struct RecordedRun {
 
   /// Of a summary that `shard8 project` wrote: nothing was run. mean_s and all else are of the nominal case.
   struct Projected {
-    std::string machine;           ///< its name
+    std::string machine;           ///< the machine's name
     double low_s = 0, high_s = 0;  ///< the step, 0 < low_s <= mean_s <= high_s
   };
 
@@ -103,7 +103,7 @@ struct RecordedRun {
   std::vector<Casts> casts{};
   std::map<std::int64_t, double> loss{};        ///< by step; NaN where the run had no finite loss
   std::map<std::int64_t, double> validation{};  ///< losses of validations, by the step before; NaN as above
-  std::map<std::int64_t, double> grad_norm{};  ///< by step, as loss
+  std::map<std::int64_t, double> grad_norm{};   ///< by step, as loss
 };
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside

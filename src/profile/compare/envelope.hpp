@@ -68,7 +68,7 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
 
 /// What `shard8 compare --envelope` prints.
 std::string to_text(const EnvelopeVerdict& verdict);
-/// The same as JSON. Runs are compared with the first one.
+/// The verdicts as JSON. Runs are compared with the first one.
 std::string to_json(std::span<const EnvelopeVerdict> verdicts);
 
 }  // namespace shard8::profile

@@ -21,7 +21,7 @@ std::int64_t end_of(const std::vector<LegRecord>& legs, std::size_t at, const st
   if (leg.next_step) return std::max(*leg.next_step, leg.first_step);
   std::int64_t end = leg.first_step;
   if (at + 1 < legs.size())
-    end = legs[at + 1].first_step + legs[at + 1].trained_again;  // it found these lines
+    end = legs[at + 1].first_step + legs[at + 1].trained_again;  // the next leg found the lines of these steps
   else if (!steps.empty())
     end = steps.rbegin()->first + 1;
   return std::max(end, leg.first_step);

@@ -27,7 +27,7 @@ struct LegRecord {
   std::optional<double> lost_s{};   ///< seconds of its steps that later legs trained again; nothing: not recorded
   std::optional<LegTimes> times{};  ///< of its summary; nothing: there is none, or it is of a version before 0.3
   bool has_summary = false;
-  bool to_the_second = false;  ///< its begin and end are those of versions before 0.3
+  bool to_the_second = false;  ///< begin and end are known to the second only (versions before 0.3)
 };
 
 /// One leg as it is added up. Times are in seconds; what is not known is nothing.
@@ -83,7 +83,7 @@ LegSummary read_leg_summary(const std::string& text, const std::string& name);
 /// What `shard8 history` prints of the training in the folder `name`: a row for each leg, then where the wall-clock
 /// went.
 std::string to_text(const History& history, const std::string& name, const std::string& id);
-/// The same as JSON.
+/// The history as JSON.
 std::string to_json(const History& history, const std::string& name, const std::string& id);
 
 }  // namespace shard8::profile

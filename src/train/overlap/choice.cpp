@@ -33,7 +33,7 @@ bool all_finite(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
-/// Of each block the time of the slowest rank.
+/// Replaces the time of each block by that of the slowest rank. Collective.
 void take_slowest(const comm::Communicator& world, ExchangeTimes& times) {
   world.all_reduce(times.plain, comm::Communicator::Reduce::max);
   world.all_reduce(times.overlapped, comm::Communicator::Reduce::max);

@@ -28,8 +28,8 @@ struct ExchangeTimes {
 };
 
 /// Whether a method is faster than the plain order beyond the noise: its median is less by 1 % or more, and it was
-/// faster in three quarters of the blocks or more. There must be as many of both, and one at least. No if a time is not
-/// finite.
+/// faster in three quarters of the blocks or more. Both spans must have the same number of blocks, at least one. False
+/// if a time is not finite.
 bool pays(std::span<const double> plain, std::span<const double> overlapped);
 
 /// The methods that pay. Times are those of the slowest rank in each block; rank 0 decides for all. Every rank passes

@@ -25,7 +25,7 @@ using profile::OverlapChoice;
 
 namespace {
 
-/// Chosen: a run of a small deck starts in about as much.
+/// For how long exchanges are timed. Chosen: the start of a run of a small deck takes about as long.
 constexpr double kSeconds = 1;
 
 /// A choice that an earlier run has kept.

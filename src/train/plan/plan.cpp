@@ -84,7 +84,7 @@ std::size_t reduction_buffers(Setup setup) {
   }
   pools.step(setup, {.first = true});
   std::size_t before = 0;
-  while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, {});  // they only grow
+  while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, {});  // pools only grow
   return pools.bytes();
 }
 
