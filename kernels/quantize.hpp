@@ -71,16 +71,18 @@ void quantize_transpose(const tensor::Exec& exec, const tensor::Operand& out, co
                         const tensor::Tensor& amax, const tensor::Tensor& x, const tensor::Tensor& scale,
                         const CastOptions& options);
 
-/// Casts a matrix with block scales: writes out.data (R, C) e4m3 and out.scale_inv, given x (R, C) fp32 or bf16.
-/// out.scaling says how blocks lie; R and C must be whole blocks. Each block has the scale of its own amax. 128-wide
-/// blocks: scale = 448/amax (1 for an amax of 0, infinity or NaN), scale_inv = 1/scale fp32, data = cast(x·scale).
-/// 32-wide blocks: scale_inv e8m0 = amax/448 rounded up to a power of two (OCP MX with `rceil`; 2^−127 for amax 0,
-/// 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). Another scaling is an Error(failed), and so are other
+/// Casts a matrix with block scales: writes out.data (R, C) and out.scale_inv, given x (R, C) fp32 or bf16.
+/// out.scaling says how blocks lie; R and C must be whole blocks. Each block has the scale of its own amax.
+/// 1×128 and 128×1 blocks: data e4m3 or e5m2, scale = M/amax (1 for an amax of 0, infinity or NaN) with the format's
+/// largest number M = 448 or 57344, scale_inv = 1/scale fp32, data = cast(x·scale). 128×128 blocks: the same, e4m3.
+/// 32-wide blocks: data e4m3, scale_inv e8m0 = amax/448 rounded up to a power of two (OCP MX with `rceil`; 2^−127 for
+/// amax 0, 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). If `out` is stored transposed, which is allowed
+/// for 128×1 blocks, data is written as (C, R). Another scaling is an Error(failed), and so are other dtypes and
 /// counts.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& x,
                      const CastOptions& options);
 /// Casts x with blocks along rows and with blocks along columns, in one pass. row.scaling and column.scaling must be
-/// row_128 and column_128, or row_32 and column_32.
+/// row_128 and column_128, or row_32 and column_32; both have one format.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& row, const tensor::Operand& column,
                      const tensor::Tensor& x, const CastOptions& options);
 

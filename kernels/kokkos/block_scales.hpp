@@ -22,13 +22,15 @@ KOKKOS_INLINE_FUNCTION std::int32_t largest_change(std::int32_t so_far, float be
   return now > so_far ? now : so_far;
 }
 
-/// The scales of blocks of 128 elements, from the bits of an amax.
+/// The scales of blocks of 128 elements cast to Q, from the bits of an amax.
+template <class Q>
 struct WideBlocks {
+  using Format = Q;
   using Inverse = float;
   static constexpr std::int64_t kBlock = 128;
 
   KOKKOS_INLINE_FUNCTION static float scale(std::int32_t amax, bool power_of_2) {
-    return scale_from_amax(std::bit_cast<float>(amax), {tensor::E4M3::kMax, 0, power_of_2}, 1.0f);
+    return scale_from_amax(std::bit_cast<float>(amax), {Q::kMax, 0, power_of_2}, 1.0f);
   }
   KOKKOS_INLINE_FUNCTION static float inverse(std::int32_t, float scale) { return 1.0f / scale; }
 };
@@ -36,6 +38,7 @@ struct WideBlocks {
 /// The scales of blocks of 32 elements: 2^e with the smallest e in [−127, 127] that is not below log2(amax/448); NaN
 /// for a block with a NaN.
 struct NarrowBlocks {
+  using Format = tensor::E4M3;
   using Inverse = tensor::E8M0;
   static constexpr std::int64_t kBlock = 32;
 

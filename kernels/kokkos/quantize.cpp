@@ -112,23 +112,34 @@ constexpr auto kInBlocks = "quantize_blocks";
 
 /// The pointers of an output for x. Throws Error(failed) for wrong counts or dtypes.
 template <class Rule>
-Quantized<typename Rule::Inverse> quantized(const tensor::Operand& out, const tensor::Tensor& x) {
+Quantized<Rule> quantized(const tensor::Operand& out, const tensor::Tensor& x) {
   require_count(kInBlocks, "data", out.data, x.count());
   require_count(kInBlocks, "scale_inv", out.scale_inv, tensor::scale_shape(out.scaling, x.rows(), x.cols()).count());
-  return {out.data.as<tensor::E4M3>(), out.scale_inv.as<typename Rule::Inverse>()};
+  return {out.data.as<typename Rule::Format>(), out.scale_inv.as<typename Rule::Inverse>()};
 }
 
-/// `row` or `column` may be null.
+/// `row` or `column` may be null. Only `column` may be transposed, and only blocks of 128×1.
 template <class Rule, Blocks kBlocks>
 void run(const Exec& exec, const tensor::Operand* row, const tensor::Operand* column, const tensor::Tensor& x,
          const CastOptions& options) {
-  using Pointers = Quantized<typename Rule::Inverse>;
-  const auto by_row = row != nullptr ? quantized<Rule>(*row, x) : Pointers{};
-  const auto by_column = column != nullptr ? quantized<Rule>(*column, x) : Pointers{};
+  const auto by_row = row != nullptr ? quantized<Rule>(*row, x) : Quantized<Rule>{};
+  const auto by_column = column != nullptr ? quantized<Rule>(*column, x) : Quantized<Rule>{};
+  const bool transposed = column != nullptr && column->transposed;
+  SHARD8_REQUIRE((row == nullptr || !row->transposed) && (!transposed || column->scaling == Scaling::column_128),
+                 "{}: a cast with {} blocks is stored transposed; allowed is 128x1", kInBlocks,
+                 tensor::name_of(transposed ? column->scaling : row->scaling));
   if (x.count() == 0) return;
   dispatch_source(x, options.through_bf16, kInBlocks, [&](const auto& source) {
-    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, source, x.rows(), x.cols(), options);
+    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, transposed, source, x.rows(), x.cols(), options);
   });
+}
+
+/// As run(), for blocks of 128, in the format of the outputs.
+template <Blocks kBlocks>
+void run_wide(const Exec& exec, const tensor::Operand* row, const tensor::Operand* column, const tensor::Tensor& x,
+              const CastOptions& options) {
+  dispatch_float8((row != nullptr ? row : column)->data.dtype, kInBlocks,
+                  [&]<class Q>(std::type_identity<Q>) { run<WideBlocks<Q>, kBlocks>(exec, row, column, x, options); });
 }
 
 }  // namespace
@@ -178,11 +189,11 @@ void quantize_blocks(const Exec& exec, const tensor::Operand& out, const tensor:
                      const CastOptions& options) {
   switch (out.scaling) {
     case Scaling::row_128:
-      return run<WideBlocks, Blocks::row>(exec, &out, nullptr, x, options);
+      return run_wide<Blocks::row>(exec, &out, nullptr, x, options);
     case Scaling::column_128:
-      return run<WideBlocks, Blocks::column>(exec, nullptr, &out, x, options);
+      return run_wide<Blocks::column>(exec, nullptr, &out, x, options);
     case Scaling::tile_128:
-      return run<WideBlocks, Blocks::square>(exec, nullptr, &out, x, options);
+      return run<WideBlocks<tensor::E4M3>, Blocks::square>(exec, nullptr, &out, x, options);
     case Scaling::row_32:
       return run<NarrowBlocks, Blocks::row>(exec, &out, nullptr, x, options);
     case Scaling::column_32:
@@ -197,7 +208,7 @@ void quantize_blocks(const Exec& exec, const tensor::Operand& out, const tensor:
 void quantize_blocks(const Exec& exec, const tensor::Operand& row, const tensor::Operand& column,
                      const tensor::Tensor& x, const CastOptions& options) {
   if (row.scaling == Scaling::row_128 && column.scaling == Scaling::column_128) {
-    return run<WideBlocks, Blocks::both>(exec, &row, &column, x, options);
+    return run_wide<Blocks::both>(exec, &row, &column, x, options);
   }
   if (row.scaling == Scaling::row_32 && column.scaling == Scaling::column_32) {
     return run<NarrowBlocks, Blocks::both>(exec, &row, &column, x, options);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/kokkos/block_scales.hpp"
 
 namespace shard8::kernels {
@@ -10,10 +12,10 @@ namespace shard8::kernels {
 enum class Blocks { row, column, both, square };
 
 /// Pointers to a quantized matrix in memory of the execution space.
-template <class Inverse>
+template <class Rule>
 struct Quantized {
-  tensor::E4M3* data = nullptr;
-  Inverse* scale_inv = nullptr;
+  typename Rule::Format* data = nullptr;
+  typename Rule::Inverse* scale_inv = nullptr;
 };
 
 /// The amaxes and scales of a panel's blocks. Blocks along rows are stored as (row, block), kPerRow blocks a row.
@@ -30,18 +32,20 @@ struct PanelScratch {
 /// blocks, then their scales, then the casts, while the panel is in the cache.
 template <class Rule, Blocks kBlocks, class Source>
 struct PanelQuantizer {
+  using Format = typename Rule::Format;
   using Inverse = typename Rule::Inverse;
   static constexpr std::int64_t kBlock = Rule::kBlock, kWidth = PanelScratch::kWidth, kPerRow = kWidth / kBlock;
   static constexpr bool kRow = kBlocks == Blocks::row || kBlocks == Blocks::both;
   static constexpr bool kColumn = kBlocks != Blocks::row;
   static_assert(kBlock * kPerRow == kWidth);
 
-  Quantized<Inverse> row, column;  ///< square blocks use `column`
+  Quantized<Rule> row, column;  ///< square blocks use `column`
   Source x;
   std::int64_t rows, cols;
   bool power_of_2;
   CastCounts* counts;
   bool compares;
+  bool transposed;  ///< the columnwise cast is stored as (cols, rows)
 
   std::int64_t panels() const { return (rows + kBlock - 1) / kBlock * ((cols + kWidth - 1) / kWidth); }
 
@@ -142,8 +146,8 @@ struct PanelQuantizer {
     for (std::int64_t r = 0; r < at.rows; ++r) {
       const std::int64_t first = (at.row0 + r) * cols + at.col0;
       const auto in = x.from(first);
-      tensor::E4M3 *const row_out = kRow ? row.data + first : nullptr, *const column_out =
-                                                                           kColumn ? column.data + first : nullptr;
+      Format* const row_out = kRow ? row.data + first : nullptr;
+      Format* const column_out = kColumn ? column.data + (transposed ? at.col0 * rows + at.row0 + r : first) : nullptr;
       if constexpr (kRow) {
         row_barrier(team);
         for (std::int64_t b = 0; b < at.cols / kBlock; ++b) {
@@ -153,13 +157,20 @@ struct PanelQuantizer {
         }
         row_barrier(team);
       }
-      total += row_stats<1>(team, at.cols, false, [=](auto, std::int64_t c) {
-        const float value = in.load(Single{}, c)[0];
-        CastStats stats;
-        if constexpr (kRow) stats += cast_element(row_out[c], value, wide[c]);
-        if constexpr (kColumn) stats += cast_element(column_out[c], value, columns[c]);
-        return stats;
-      });
+      // `step`: between neighbours of a row in the columnwise cast.
+      const auto cast_row = [&](auto step) {
+        return row_stats<1>(team, at.cols, false, [=](auto, std::int64_t c) {
+          const float value = in.load(Single{}, c)[0];
+          CastStats stats;
+          if constexpr (kRow) stats += cast_element(row_out[c], value, wide[c]);
+          if constexpr (kColumn) stats += cast_element(column_out[c * step], value, columns[c]);
+          return stats;
+        });
+      };
+      if (kColumn && transposed)
+        total += cast_row(rows);
+      else
+        total += cast_row(std::integral_constant<std::int64_t, 1>{});
     }
     return total;
   }

@@ -34,7 +34,7 @@ void check_together(Diagnostics& errors, const Reading& reading);
 /// The checks of FP8: keys that contradict the recipe, and sizes that its blocks do not divide.
 void check_fp8(const Checker& check, const Config& config);
 
-/// The FP8 format of a recipe; automatic for recipe none.
+/// The FP8 format that auto stands for with a recipe; automatic for recipe none.
 Fp8Format format_of(Recipe recipe);
 
 /// A text for messages: " (ceil(data.batch / data ranks) = ...)" if the size of a micro-batch is not data.micro_batch,

@@ -13,9 +13,14 @@
 namespace shard8::deck {
 namespace {
 
+// Whether the deck may choose this format with this recipe.
+bool takes(Recipe recipe, Fp8Format format) {
+  return format == format_of(recipe) || (recipe == Recipe::block && format == Fp8Format::hybrid);
+}
+
 void check_recipe(const Checker& check, const Config& config) {
   const Fp8Config& f = config.fp8;
-  if (check.sound({"fp8.format"}) && f.format != format_of(f.recipe)) {
+  if (check.sound({"fp8.format"}) && !takes(f.recipe, f.format)) {
     check.fail({"fp8.format", "fp8.recipe"},
                fmt::format("{} is not that of {}", check.shown("fp8.format"), check.shown("fp8.recipe")),
                fmt::format("expected format auto or {}", to_string(format_of(f.recipe))));

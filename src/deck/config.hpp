@@ -84,7 +84,7 @@ struct PrecisionConfig {
 /// FP8 in the layers' linears: how values are scaled and how weights are kept.
 struct Fp8Config {
   Recipe recipe = Recipe::none;             ///< scaling of weights, activations and gradients
-  Fp8Format format = Fp8Format::automatic;  ///< loaded: that of the recipe, hybrid (gradients E5M2) or e4m3
+  Fp8Format format = Fp8Format::automatic;  ///< loaded: hybrid (gradients of outputs E5M2) or e4m3
   std::int64_t amax_history = 1024;         ///< steps whose amaxes are kept (delayed)
   AmaxAlgo amax_algo = AmaxAlgo::max;       ///< which amax of the history sets the scale (delayed)
   std::int64_t margin = 0;                  ///< scales are divided by 2^margin (delayed)

@@ -126,8 +126,11 @@ TEST(BenchOverlap, rings) {
 }
 
 TEST(BenchOverlap, recipes) {
-  for (const auto& [recipe, gradient, scale_bytes] :
-       {std::tuple{"delayed", "e5m2", 0}, {"current", "e5m2", 0}, {"block", "e4m3", 4}, {"mxfp8", "e4m3", 4}}) {
+  for (const auto& [recipe, gradient, scale_bytes] : {std::tuple{"delayed", "e5m2", 0},
+                                                      {"current", "e5m2", 0},
+                                                      {"block", "e4m3", 4},
+                                                      {"block, format: hybrid", "e5m2", 4},
+                                                      {"mxfp8", "e4m3", 4}}) {
     if (world_size() > 2 && std::string(recipe) != "block") continue;  // more ranks add nothing to the others
     SCOPED_TRACE(recipe);
     const int width = 128 * world_size();  // each rank has whole blocks

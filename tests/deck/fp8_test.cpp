@@ -96,6 +96,7 @@ TEST(Fp8, what_is_given_stays) {
   EXPECT_TRUE(with({"fp8.recipe=current", "fp8.power_of_2_scales=true"}).fp8.power_of_2_scales);
   EXPECT_FALSE(with({"fp8.recipe=block", "fp8.power_of_2_scales=false"}).fp8.power_of_2_scales);
   EXPECT_EQ(with({"fp8.format=hybrid"}).fp8.format, Fp8Format::hybrid);
+  EXPECT_EQ(with({"fp8.recipe=block", "fp8.format=hybrid"}).fp8.format, Fp8Format::hybrid);
   EXPECT_EQ(with({"fp8.recipe=current", "fp8.weights=bf16"}).fsdp.gather, Gather::fp8);
   EXPECT_EQ(with({"fp8.recipe=current", "fp8.weights=bf16", "fsdp.gather=bf16"}).fsdp.gather, Gather::bf16);
   EXPECT_EQ(with({"fp8.recipe=delayed", "fp8.margin=16"}).fp8.margin, 16);
@@ -168,7 +169,7 @@ TEST(Fp8, formats_and_scales_of_recipes) {
   for (const std::string recipe : {"delayed", "current", "block", "mxfp8"}) {
     const bool tensorwise = recipe == "delayed" || recipe == "current";
     for (const std::string format : {"hybrid", "e4m3"}) {
-      const bool allowed = tensorwise == (format == "hybrid");
+      const bool allowed = recipe == "block" || tensorwise == (format == "hybrid");
       EXPECT_EQ(errors_of({"fp8.recipe=" + recipe, "fp8.format=" + format}),
                 allowed ? "" : fmt::format("fp8.format = {} is not that of fp8.recipe = {}", format, recipe));
     }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -78,6 +79,35 @@ TEST(Quantizer, PartsOfAMatrixShareTheGroupsScale) {
           << i;
     const bool reduced = tokens == Quantizer::Tokens::part && s.world.size() > 1;
     EXPECT_EQ(s.log.entries().size(), reduced ? 1U : 0U);
+  }
+}
+
+/// With format hybrid each 1×128 and each 128×1 block of a gradient is cast to E5M2 with the largest power of
+/// two that keeps the block within 57344.
+TEST(Quantizer, HybridBlocksCastGradientsToE5M2) {
+  auto recipe = tests::recipe_of(deck::Recipe::block);
+  recipe.gradient = DType::e5m2;
+  State s(recipe);
+  const Tensor x = random_rows(s, DType::bf16);
+  const Operands out = allocate(s, recipe, kSite.role);
+  s.quantizer.cast(kSite, out, x, Quantizer::Tokens::part);
+  const auto value = [&](std::int64_t i) { return static_cast<float>(x.as<tensor::BFloat16>()[i]); };
+  // Checks `copy`, whose block `block` has the 128 elements from `first` on, `step` apart.
+  const auto expect_block = [&](const tensor::Operand& copy, std::int64_t block, std::int64_t first,
+                                std::int64_t step) {
+    float amax = 0;
+    for (std::int64_t i = 0; i < 128; ++i) amax = std::max(amax, std::abs(value(first + i * step)));
+    const float scale = std::exp2(std::floor(std::log2(57344.0f / amax)));
+    ASSERT_EQ(copy.scale_inv.as<float>()[block], 1.0f / scale) << "block " << block;
+    for (std::int64_t i = first; i < first + 128 * step; i += step)
+      ASSERT_EQ(copy.data.as<tensor::E5M2>()[i].bits, tensor::E5M2(value(i) * scale).bits) << i;
+  };
+  for (std::int64_t block = 0; block < kRows * kCols / 128; ++block) expect_block(out.rowwise, block, block * 128, 1);
+  for (std::int64_t block = 0; block < kRows / 128 * kCols; ++block)
+    expect_block(out.columnwise, block, block / kCols * 128 * kCols + block % kCols, kCols);
+  for (const auto& figure : s.state.figures(s.exec)) {
+    EXPECT_EQ(figure.dtype, figure.tensor.ends_with("output gradient") ? "e5m2" : "e4m3") << figure.tensor;
+    EXPECT_EQ(figure.elements, figure.tensor == "proj output gradient" ? 2U * kRows * kCols : 0U) << figure.tensor;
   }
 }
 

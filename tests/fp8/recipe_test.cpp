@@ -65,6 +65,36 @@ TEST(Recipe, BlocksFollowTheSum) {
     for (const Role role : {Role::input, Role::weight, Role::output_gradient}) EXPECT_EQ(r.dtype(role), DType::e4m3);
 }
 
+TEST(Recipe, HybridBlocksHaveWideGradients) {
+  const Recipe r = recipe_of(deck::Recipe::block, deck::Fp8Format::hybrid);
+  EXPECT_EQ(r.dtype(Role::input), DType::e4m3);
+  EXPECT_EQ(r.dtype(Role::weight), DType::e4m3);
+  EXPECT_EQ(r.dtype(Role::output_gradient), DType::e5m2);
+  EXPECT_EQ(r.rowwise(Role::output_gradient), Scaling::row_128);
+  EXPECT_EQ(r.columnwise(Role::output_gradient), Scaling::column_128);
+}
+
+TEST(Recipe, DevicesStoreWhatIsReadColumnwiseTransposed) {
+  struct Row {
+    deck::Recipe kind;
+    bool input, gathered_input, gradient, gathered_gradient;
+  };
+  for (const Row& row : {Row{deck::Recipe::none, false, false, false, false},
+                         {deck::Recipe::delayed, true, true, true, false},
+                         {deck::Recipe::current, true, true, true, false},
+                         {deck::Recipe::block, true, false, true, false},
+                         {deck::Recipe::mxfp8, false, false, false, false}}) {
+    Recipe r = recipe_of(row.kind, deck::Fp8Format::e4m3);
+    r.transposes = true;
+    EXPECT_EQ(r.transposed(Role::input, false), row.input);
+    EXPECT_EQ(r.transposed(Role::input, true), row.gathered_input);
+    EXPECT_EQ(r.transposed(Role::output_gradient, false), row.gradient);
+    EXPECT_EQ(r.transposed(Role::output_gradient, true), row.gathered_gradient);
+    r.transposes = false;
+    EXPECT_FALSE(r.transposed(Role::input, false));
+  }
+}
+
 TEST(Recipe, FirstAndLastLayersStayOut) {
   const Recipe r = recipe_of(deck::Recipe::current, deck::Fp8Format::hybrid);
   EXPECT_EQ(r.layers, 2);

@@ -33,16 +33,23 @@ struct Output {
   Scaling scaling;
   Buffer data, scale_inv;
 
-  Output(Scaling how, const Shape& shape)
+  Output(Scaling how, const Shape& shape, DType format = DType::e4m3)
       : scaling(how),
-        data(shape, DType::e4m3, 3),
+        data(shape, format, 3),
         scale_inv(tensor::scale_shape(how, shape[0], shape[1]), tensor::scale_dtype(how), std::nan("")) {}
   operator Operand() const { return {data, scale_inv, scaling}; }  // NOLINT: passed to kernels as it is
+  /// The same memory, for the matrix stored transposed.
+  Operand transposed() const {
+    Operand matrix = *this;
+    matrix.data.shape = {data.shape()[1], data.shape()[0]};
+    matrix.transposed = true;
+    return matrix;
+  }
 };
 
 /// The reference for one block: returns the scale to multiply with, and appends the bytes of its inverse.
-float wide_scale(float amax, bool power_of_2, std::vector<std::uint8_t>& inverse) {
-  const float scale = scale_reference(amax, 448, power_of_2);
+float wide_scale(float amax, DType format, bool power_of_2, std::vector<std::uint8_t>& inverse) {
+  const float scale = scale_reference(amax, format == DType::e5m2 ? 57344 : 448, power_of_2);
   const auto bytes = std::bit_cast<std::array<std::uint8_t, 4>>(1.0f / scale);
   inverse.insert(inverse.end(), bytes.begin(), bytes.end());
   return scale;
@@ -59,14 +66,14 @@ float narrow_scale(float amax, std::vector<std::uint8_t>& inverse) {
   return std::ldexp(1.0f, -e);
 }
 
-Quantized reference(Scaling scaling, const QuantizeInput& input, bool power_of_2) {
+Quantized reference(Scaling scaling, DType format, const QuantizeInput& input, bool power_of_2) {
   const auto values = input.values();
   const auto rows = static_cast<std::size_t>(input.x.shape()[0]), cols = static_cast<std::size_t>(input.x.shape()[1]);
   const auto high = static_cast<std::size_t>(tensor::block_rows(scaling)),
              across = static_cast<std::size_t>(tensor::block_cols(scaling));
   Quantized out;
   out.data.resize(values.size());
-  CastReference cast{Float8Reference::e4m3()};
+  CastReference cast{reference_of(format)};
   for (std::size_t r0 = 0; r0 < rows; r0 += high) {
     for (std::size_t c0 = 0; c0 < cols; c0 += across) {
       float amax = 0;
@@ -74,7 +81,8 @@ Quantized reference(Scaling scaling, const QuantizeInput& input, bool power_of_2
         amax = larger_magnitude(amax, values[(r0 + i / across) * cols + c0 + i % across]);
       }
       const bool narrow = tensor::scale_dtype(scaling) == DType::e8m0;
-      const float scale = narrow ? narrow_scale(amax, out.scale_inv) : wide_scale(amax, power_of_2, out.scale_inv);
+      const float scale =
+          narrow ? narrow_scale(amax, out.scale_inv) : wide_scale(amax, format, power_of_2, out.scale_inv);
       for (std::size_t i = 0; i < high * across; ++i) {
         const std::size_t at = (r0 + i / across) * cols + c0 + i % across;
         out.data[at] = cast(values[at], scale);
@@ -93,16 +101,16 @@ void expect_same(const Output& got, const Quantized& want) {
 
 class QuantizeBlocks : public ::testing::Test {
  protected:
-  void check(Scaling scaling, const std::vector<Shape>& shapes) const {
+  void check(Scaling scaling, const std::vector<Shape>& shapes, DType format = DType::e4m3) const {
     for (const auto& shape : shapes) {
       for (const auto& input : quantize_inputs(shape)) {
         for (const bool power_of_2 : {false, true}) {
           SCOPED_TRACE(std::string(name_of(scaling)) + " " + to_string(shape) + " " + input.name);
-          const Output out(scaling, shape);
+          const Output out(scaling, shape, format);
           Counts counts;
           kernels::quantize_blocks(exec_, out, input.x,
                                    {.through_bf16 = input.through_bf16, .power_of_2 = power_of_2, .counts = counts});
-          const auto want = reference(scaling, input, power_of_2);
+          const auto want = reference(scaling, format, input, power_of_2);
           expect_same(out, want);
           EXPECT_EQ(counts.get().saturated, want.counts.saturated);
           EXPECT_EQ(counts.get().flushed, want.counts.flushed);
@@ -111,11 +119,12 @@ class QuantizeBlocks : public ::testing::Test {
       }
     }
   }
-  void check_both(Scaling row, Scaling column, const std::vector<Shape>& shapes) const {
+  void check_both(Scaling row, Scaling column, const std::vector<Shape>& shapes, DType format = DType::e4m3) const {
     for (const auto& shape : shapes) {
       for (const auto& input : quantize_inputs(shape)) {
         SCOPED_TRACE(to_string(shape) + " " + input.name);
-        const Output both_row(row, shape), both_column(column, shape), one_row(row, shape), one_column(column, shape);
+        const Output both_row(row, shape, format), both_column(column, shape, format), one_row(row, shape, format),
+            one_column(column, shape, format);
         Counts both, single;
         const auto options = [&](CastCounts* counts) {
           return kernels::CastOptions{.through_bf16 = input.through_bf16, .power_of_2 = true, .counts = counts};
@@ -135,11 +144,54 @@ class QuantizeBlocks : public ::testing::Test {
 
 TEST_F(QuantizeBlocks, Rows) { check(Scaling::row_128, {{1, 128}, {5, 384}, {130, 128}}); }
 TEST_F(QuantizeBlocks, Columns) { check(Scaling::column_128, {{128, 1}, {256, 37}, {128, 129}, {128, 136}}); }
+TEST_F(QuantizeBlocks, RowsOfE5M2) { check(Scaling::row_128, {{1, 128}, {5, 384}, {130, 128}}, DType::e5m2); }
+TEST_F(QuantizeBlocks, ColumnsOfE5M2) {
+  check(Scaling::column_128, {{128, 1}, {256, 37}, {128, 129}, {128, 136}}, DType::e5m2);
+}
 TEST_F(QuantizeBlocks, Squares) { check(Scaling::tile_128, {{128, 128}, {256, 128}}); }
 TEST_F(QuantizeBlocks, NarrowRows) { check(Scaling::row_32, {{1, 32}, {7, 96}, {35, 160}}); }
 TEST_F(QuantizeBlocks, NarrowColumns) { check(Scaling::column_32, {{32, 1}, {96, 37}, {32, 129}, {96, 144}}); }
 TEST_F(QuantizeBlocks, BothDirections) { check_both(Scaling::row_128, Scaling::column_128, {{128, 128}, {256, 256}}); }
+TEST_F(QuantizeBlocks, BothDirectionsOfE5M2) {
+  check_both(Scaling::row_128, Scaling::column_128, {{128, 128}, {256, 256}}, DType::e5m2);
+}
 TEST_F(QuantizeBlocks, BothNarrowDirections) { check_both(Scaling::row_32, Scaling::column_32, {{32, 32}, {96, 160}}); }
+
+/// The columnwise cast, alone and beside the rowwise one, stored as (C, R) and as (R, C). Devices write the shapes with
+/// 136 and 384 columns by packs, the one with 37 columns element by element.
+TEST_F(QuantizeBlocks, ColumnsStoredTransposed) {
+  for (const DType format : {DType::e4m3, DType::e5m2}) {
+    for (const Shape& shape : {Shape{128, 136}, Shape{256, 384}, Shape{384, 37}}) {
+      for (const auto& input : quantize_inputs(shape)) {
+        SCOPED_TRACE(std::string(name_of(format)) + " " + to_string(shape) + " " + input.name);
+        const Output plain(Scaling::column_128, shape, format), alone(Scaling::column_128, shape, format),
+            beside(Scaling::column_128, shape, format), row(Scaling::row_128, shape, format),
+            plain_row(Scaling::row_128, shape, format);
+        Counts counts, want;
+        const auto options = [&](CastCounts* to) {
+          return kernels::CastOptions{.through_bf16 = input.through_bf16, .power_of_2 = true, .counts = to};
+        };
+        kernels::quantize_blocks(exec_, plain, input.x, options(want));
+        kernels::quantize_blocks(exec_, alone.transposed(), input.x, options(counts));
+        EXPECT_EQ(counts.get().saturated, want.get().saturated);
+        EXPECT_EQ(counts.get().flushed, want.get().flushed);
+        const auto rows = static_cast<std::size_t>(shape[0]), cols = static_cast<std::size_t>(shape[1]);
+        const auto codes = raw(plain.data);
+        std::vector<std::uint8_t> transposed(codes.size());
+        for (std::size_t i = 0; i < codes.size(); ++i) transposed[i % cols * rows + i / cols] = codes[i];
+        expect_same(alone, {transposed, raw(plain.scale_inv), {}});
+        if (shape[1] % 128 != 0) continue;
+        kernels::quantize_blocks(exec_, plain_row, input.x, options(want));
+        kernels::quantize_blocks(exec_, row, beside.transposed(), input.x, options(counts));
+        kernels::quantize_blocks(exec_, plain, input.x, options(want));  // counts grow: both of the row and the columns
+        EXPECT_EQ(counts.get().saturated, want.get().saturated);
+        EXPECT_EQ(counts.get().flushed, want.get().flushed);
+        expect_same(beside, {transposed, raw(plain.scale_inv), {}});
+        expect_same(row, {raw(plain_row.data), raw(plain_row.scale_inv), {}});
+      }
+    }
+  }
+}
 
 TEST_F(QuantizeBlocks, NothingIsFine) {
   for (const Scaling scaling : {Scaling::row_128, Scaling::column_128, Scaling::tile_128, Scaling::row_32}) {
@@ -228,8 +280,16 @@ TEST_F(QuantizeBlocks, ChecksItsTensors) {
   EXPECT_THROW(kernels::quantize_blocks(exec_, Operand(odd_data, scales, Scaling::row_128), odd, {}), Error);
   EXPECT_THROW(kernels::quantize_blocks(exec_, Operand(data, scales, Scaling::tensor), x, {}), Error);
   EXPECT_THROW(kernels::quantize_blocks(exec_, Operand(wrong, scales, Scaling::tile_128), x, {}), Error);
+  EXPECT_THROW(kernels::quantize_blocks(exec_, Output(Scaling::row_32, {128, 128}, DType::e5m2), x, {}), Error);
+  EXPECT_THROW(kernels::quantize_blocks(exec_, Output(Scaling::row_128, {128, 128}, DType::bf16), x, {}), Error);
+  EXPECT_THROW(kernels::quantize_blocks(exec_, Output(Scaling::row_128, {128, 128}, DType::e5m2),
+                                        Output(Scaling::column_128, {128, 128}), x, {}),
+               Error);
   EXPECT_THROW(kernels::quantize_blocks(exec_, row, column, x, {}), Error);
   EXPECT_THROW(kernels::quantize_blocks(exec_, row, odd, {}), Error);
+  EXPECT_THROW(kernels::quantize_blocks(exec_, row.transposed(), x, {}), Error);
+  EXPECT_THROW(kernels::quantize_blocks(exec_, column.transposed(), x, {}), Error);
+  EXPECT_THROW(kernels::quantize_blocks(exec_, Output(Scaling::tile_128, {128, 128}).transposed(), x, {}), Error);
 }
 
 }  // namespace

@@ -41,14 +41,15 @@ std::vector<Fp8Setting> fp8_settings(bool and_bf16) {
     add({of, Recipe::mxfp8, false, false}, false);
     add({of, Recipe::block, false, false}, true);
     add({of, Recipe::block, false, true}, false);
+    add({of, Recipe::block, false, false, true}, false);
   }
   return all;
 }
 
 std::string name_of(const Fp8Setting& s) {
   constexpr const char* kNames[] = {"none", "delayed", "current", "block", "mxfp8"};
-  return fmt::format("{}, {}{}{}", name_of(s.of), kNames[static_cast<int>(s.kind)], s.later ? ", a later step" : "",
-                     s.any_scales ? ", any scales" : "");
+  return fmt::format("{}, {}{}{}{}", name_of(s.of), kNames[static_cast<int>(s.kind)], s.later ? ", a later step" : "",
+                     s.any_scales ? ", any scales" : "", s.hybrid ? ", hybrid" : "");
 }
 
 deck::ModelConfig fp8_model(const Fp8Setting& s) {
@@ -71,9 +72,8 @@ fp8::Recipe recipe_of(const Fp8Setting& s) {
   config.model = fp8_model(s);
   config.precision.compute = s.of.compute == DType::bf16 ? deck::FloatType::bf16 : deck::FloatType::fp32;
   config.fp8.recipe = s.kind;
-  const bool blocks = s.kind == Recipe::block || s.kind == Recipe::mxfp8;
-  config.fp8.format = blocks ? deck::Fp8Format::e4m3 : deck::Fp8Format::hybrid;
-  config.fp8.power_of_2_scales = blocks && !s.any_scales;
+  config.fp8.format = s.blocks() && !s.hybrid ? deck::Fp8Format::e4m3 : deck::Fp8Format::hybrid;
+  config.fp8.power_of_2_scales = s.blocks() && !s.any_scales;
   config.fp8.amax_history = 3;
   return fp8::Recipe::make(config);
 }
@@ -134,10 +134,10 @@ Scaling scaling_of(deck::Recipe kind, Role role, bool columnwise) {
 }  // namespace
 
 CastRule Fp8Module::rule(const Site& s, bool columnwise) const {
-  const bool blocks = setting.kind == deck::Recipe::block || setting.kind == deck::Recipe::mxfp8;
+  const bool e5m2 = s.role == Role::output_gradient && (setting.hybrid || !setting.blocks());
   CastRule rule{scaling_of(setting.kind, s.role, columnwise),
-                s.role == Role::output_gradient && !blocks ? DType::e5m2 : DType::e4m3,
-                blocks && !setting.any_scales,
+                e5m2 ? DType::e5m2 : DType::e4m3,
+                setting.blocks() && !setting.any_scales,
                 {}};
   if (setting.known_scales() && s.role != Role::weight) rule.scale = *state().scale(s).as<float>();
   return rule;

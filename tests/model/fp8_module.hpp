@@ -17,7 +17,10 @@ struct Fp8Setting {
   deck::Recipe kind = deck::Recipe::current;
   bool later = false;       ///< delayed: true in a step after the first, whose scales come from the step before
   bool any_scales = false;  ///< block: scales that are no powers of two
+  bool hybrid = false;      ///< block: gradients of outputs in E5M2
   bool known_scales() const { return later; }
+  /// Whether the recipe has block scales.
+  bool blocks() const { return kind == deck::Recipe::block || kind == deck::Recipe::mxfp8; }
 };
 /// All recipes, for both architectures in fp32, and for one of them in bf16. On 4 ranks two kinds of settings are left
 /// out: bf16, which adds nothing to 2 ranks, and blocks of 128, whose model would be too large for a plain reference.

@@ -330,7 +330,8 @@ constexpr Generator kGenerators[] = {
     {"fp8.format",
      [](RandomDeck& d, Draw& draw) {
        const Recipe recipe = d.config.fp8.recipe;
-       const bool hybrid = recipe == Recipe::delayed || recipe == Recipe::current;
+       const bool hybrid =
+           recipe == Recipe::delayed || recipe == Recipe::current || (recipe == Recipe::block && draw.chance(0.5));
        const deck::Fp8Format own = hybrid ? deck::Fp8Format::hybrid : deck::Fp8Format::e4m3;
        d.config.fp8.format = d.config.fp8.on() && draw.chance(0.5) ? own : deck::Fp8Format::automatic;
      }},

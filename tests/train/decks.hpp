@@ -94,12 +94,14 @@ struct Fp8Variant {
   const char* compute = "bf16";
   int prefetch = 1;
   const char* overlap = "";  ///< the deck's group, with its name; of kOverlaps
+  const char* format = "auto";
 };
 
 inline std::string name_of(const Fp8Variant& v) {
-  return fmt::format("{} {}, mesh {}x{}x{}, micro_batch {}, reshard {}, recompute {}, weights {}, gather {}, {}",
-                     v.arch, v.recipe, v.mesh[0], v.mesh[1], v.mesh[2], v.micro_batch, v.reshard, v.recompute,
-                     v.weights, v.gather, v.compute);
+  return fmt::format(
+      "{} {}, format {}, mesh {}x{}x{}, micro_batch {}, reshard {}, recompute {}, weights {}, gather {}, {}", v.arch,
+      v.recipe, v.format, v.mesh[0], v.mesh[1], v.mesh[2], v.micro_batch, v.reshard, v.recompute, v.weights, v.gather,
+      v.compute);
 }
 
 inline int ranks_of(const Fp8Variant& v) { return v.mesh[0] * v.mesh[1] * v.mesh[2]; }
@@ -112,14 +114,14 @@ inline deck::Config fp8_deck(const Fp8Variant& v, int steps, int layers = 2, int
 model: {{arch: {}, hidden: 256, ffn: 512, layers: {}, heads: 4, kv_heads: 4, vocab: 256, seq: 128, recompute: {}}}
 mesh: {{replicate: {}, shard: {}, tensor: {}}}
 precision: {{compute: {}}}
-fp8: {{recipe: {}, weights: {}{}}}
+fp8: {{recipe: {}, format: {}, weights: {}{}}}
 fsdp: {{reshard_after_forward: {}, prefetch: {}, gather: {}}}
 optimizer: {{lr: 0.002, warmup: 5, decay_steps: 100{}}}
 data: {{kind: synthetic, batch: {}, micro_batch: {}}}
 run: {{steps: {}}}
 {})",
-                  v.arch, layers, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2], v.compute, v.recipe, v.weights, fp8,
-                  v.reshard, v.prefetch, v.gather, extra, batch, v.micro_batch, steps, v.overlap);
+                  v.arch, layers, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2], v.compute, v.recipe, v.format,
+                  v.weights, fp8, v.reshard, v.prefetch, v.gather, extra, batch, v.micro_batch, steps, v.overlap);
   return deck::load_text(text, "fp8.yaml").config;
 }
 

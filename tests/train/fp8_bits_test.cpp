@@ -26,16 +26,19 @@ Curve train(const Fp8Variant& v, const std::string& fp8 = "", const std::string&
   return test::train_curve(test::fp8_deck(v, kSteps, kLayers, kBatch, fp8, extra));
 }
 
-constexpr const char* kRecipes[] = {"delayed", "current", "block", "mxfp8"};
+constexpr std::pair<const char*, const char*> kRecipes[] = {
+    {"delayed", "auto"}, {"current", "auto"}, {"block", "auto"}, {"block", "hybrid"}, {"mxfp8", "auto"}};
 
-/// Every recipe on each mesh for as many ranks as there are. Three ranks are shards; four are two shards of two tensor
-/// ranks.
+/// Every recipe and format on each mesh for as many ranks as there are. Three ranks are shards; four are two shards of
+/// two tensor ranks.
 std::vector<Fp8Variant> variants() {
   const std::array<int, 3> meshes[] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 3, 1}, {1, 2, 2}};
   std::vector<Fp8Variant> all;
   for (const auto& mesh : meshes)
-    for (const char* recipe : kRecipes)
-      if (Fp8Variant v{mesh, recipe, 2}; ranks_of(v) == test::world_size()) all.push_back(v);
+    for (const auto& [recipe, format] : kRecipes)
+      if (Fp8Variant v{.mesh = mesh, .recipe = recipe, .micro_batch = 2, .format = format};
+          ranks_of(v) == test::world_size())
+        all.push_back(v);
   return all;
 }
 
@@ -95,6 +98,7 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
     SCOPED_TRACE(name_of(v));
     Fp8Variant plain = v;
     plain.recipe = "none";
+    plain.format = "auto";
     const Curve all = train(v), none = train(plain);
     for (const auto& [fp8, expected] : {std::pair{", first_layers_bf16: 2", std::array{false, false, true}},
                                         {", last_layers_bf16: 2", std::array{true, false, false}}}) {
@@ -114,6 +118,22 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
                   expected[static_cast<std::size_t>(l)]);
       }
     }
+  }
+}
+
+/// Blocks are the same on every mesh, so every mesh casts the same numbers. Losses differ by the order of sums alone,
+/// which the casts make larger.
+TEST(Fp8Bits, BlocksTrainAlikeOnEveryMesh) {
+  for (const Fp8Variant& v : variants()) {
+    if (v.recipe != std::string("block") || test::world_size() == 1) continue;
+    SCOPED_TRACE(name_of(v));
+    const deck::Config config = test::fp8_deck(v, kSteps, kLayers, kBatch);
+    deck::Config one = config;
+    one.mesh = {};
+    const auto here = test::Training(config, MPI_COMM_WORLD).run(0, kSteps),
+               alone = test::Training(one, MPI_COMM_SELF).run(0, kSteps);
+    for (std::size_t s = 0; s < here.size(); ++s)
+      EXPECT_NEAR(here[s].loss, alone[s].loss, 1e-3 * alone[s].loss) << "step " << s;
   }
 }
 
@@ -169,6 +189,7 @@ TEST(Fp8Plan, KeepsHalfOfTheLinearsInputs) {
     SCOPED_TRACE(name_of(v));
     Fp8Variant plain = v;
     plain.recipe = "none";
+    plain.format = "auto";
     const auto cast = train::make_plan(test::fp8_deck(v, kSteps, kLayers, kBatch), 1);
     const auto whole = train::make_plan(test::fp8_deck(plain, kSteps, kLayers, kBatch), 1);
     const auto elements = whole.kept.linear_inputs / 2;

@@ -87,6 +87,7 @@ std::vector<Case> small_cases() {
   // 3, 5 and 8 blocks: with and without padding of the tiles' scales.
   for (const Shape& s : {Shape{128, 128, 128}, Shape{256, 384, 640}, Shape{384, 1024, 512}}) {
     add_all(cases, s, DType::e4m3, DType::e4m3, true);
+    add_all(cases, s, DType::e5m2, DType::e4m3, true);
   }
   const Shape s{272, 1040, 528};
   for (const DType dtype : {DType::bf16, DType::e4m3}) {
@@ -137,6 +138,7 @@ std::vector<Case> large_cases(const std::vector<int>& tensors) {
         if (!linear.float8) continue;
         add(product, product == kFprop ? DType::e4m3 : DType::e5m2, DType::e4m3, false);
         add(product, DType::e4m3, DType::e4m3, true);
+        if (product != kFprop) add(product, DType::e5m2, DType::e4m3, true);
       }
     }
   }
