@@ -37,7 +37,8 @@ std::string name_of(const Settings& s) {
                      *s.extra == '\0' ? "" : ", ", s.extra);
 }
 
-/// A deck as small as the recipe's blocks allow. The last data rank computes a sequence of padding.
+/// A deck as small as the recipe's blocks allow. With several micro-batches the last data rank computes a sequence of
+/// padding; with one its gradients would be 0, and no order of sums of four would show.
 deck::Config deck_of(const Settings& s, int shard) {
   const bool fp8 = s.recipe != "none";
   const int block = s.recipe == "block" ? 128 : s.recipe == "mxfp8" ? 32 : 16;
@@ -54,7 +55,8 @@ data: {{kind: synthetic, batch: {}, micro_batch: 1}}
 run: {{steps: 4}}
 {})",
       s.arch, hidden, fp8 ? hidden : 96, !fp8 && std::string(s.arch) == "llama" ? 2 : 4, seq, s.data_ranks / shard,
-      shard, s.tensor, s.compute, s.recipe, s.accumulate, s.clip, s.data_ranks * s.micro_batches - 1, s.extra);
+      shard, s.tensor, s.compute, s.recipe, s.accumulate, s.clip,
+      s.data_ranks * s.micro_batches - (s.micro_batches > 1 ? 1 : 0), s.extra);
   return deck::load_text(text, "data_ranks.yaml").config;
 }
 
