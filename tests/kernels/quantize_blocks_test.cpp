@@ -165,8 +165,7 @@ TEST_F(QuantizeBlocks, ColumnsStoredTransposed) {
       for (const auto& input : quantize_inputs(shape)) {
         SCOPED_TRACE(std::string(name_of(format)) + " " + to_string(shape) + " " + input.name);
         const Output plain(Scaling::column_128, shape, format), alone(Scaling::column_128, shape, format),
-            beside(Scaling::column_128, shape, format), row(Scaling::row_128, shape, format),
-            plain_row(Scaling::row_128, shape, format);
+            beside(Scaling::column_128, shape, format);
         Counts counts, want;
         const auto options = [&](CastCounts* to) {
           return kernels::CastOptions{.through_bf16 = input.through_bf16, .power_of_2 = true, .counts = to};
@@ -181,6 +180,7 @@ TEST_F(QuantizeBlocks, ColumnsStoredTransposed) {
         for (std::size_t i = 0; i < codes.size(); ++i) transposed[i % cols * rows + i / cols] = codes[i];
         expect_same(alone, {transposed, raw(plain.scale_inv), {}});
         if (shape[1] % 128 != 0) continue;
+        const Output row(Scaling::row_128, shape, format), plain_row(Scaling::row_128, shape, format);
         kernels::quantize_blocks(exec_, plain_row, input.x, options(want));
         kernels::quantize_blocks(exec_, row, beside.transposed(), input.x, options(counts));
         kernels::quantize_blocks(exec_, plain, input.x, options(want));  // counts grow: both of the row and the columns
