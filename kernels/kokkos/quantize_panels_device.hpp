@@ -88,7 +88,8 @@ struct PanelInRegisters {
       [[maybe_unused]] Words<kN> four[4];  // codes of four rows, to be transposed
       SHARD8_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const std::int64_t row = row0 + r * kStep, at = row * all.cols + col;
+        const std::int64_t row = row0 + r * kStep;
+        [[maybe_unused]] const std::int64_t at = row * all.cols + col;
         const bool here = inside && row < all.rows;
         if constexpr (kRow) {
           const OneScale scale{of_neighbour<kShare>(scales[r / kEach], r % kEach)};

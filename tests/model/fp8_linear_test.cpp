@@ -163,7 +163,9 @@ void expect_faults_are_seen(const Fp8Module& m, const Given& g, Linear linear, c
                                                     : right.output_gradient;
     differs(name_of(linear, role) + " not cast", with([](const Matrix& x) { return Operands{x, x}; }));
     differs(name_of(linear, role) + " with another scale", with(badly_scaled(m, site.with(role))));
-    if (m.recipe.two_copies(role)) {
+    // Powers of two as scales change only values below the normal ones, and in E5M2 no value is so small here.
+    const bool alike = m.recipe.dtype(role) == tensor::DType::e5m2 && !m.recipe.per_tensor();
+    if (m.recipe.two_copies(role) && !alike) {
       differs(name_of(linear, role) + " rowwise for columnwise", with([&casting](const Matrix& x) {
                 const Matrix rows = casting(x).rowwise;
                 return Operands{rows, rows};
