@@ -112,33 +112,45 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// The seconds by which each rank comes late to the collectives of a deck that no rank overlaps with computation, less
-/// the rank's mean: a call takes the longer, the earlier a rank comes. Of decks whose ranks are one group on one node.
+/// The seconds by which each rank comes late to the collectives of a deck that no rank overlaps with computation: a
+/// call takes the longer, the earlier a rank comes. A rank that computes more slowly than others comes late to the same
+/// call in every step, which is spread.ranks: the rank's mean over the steps is taken off, call by call. Of decks whose
+/// ranks are one group on one node.
 std::vector<double> lateness(const DeckTimes& deck) {
   const std::size_t ranks = deck.ranks.size(), calls = deck.ranks.front().collectives.size();
-  std::vector<std::vector<double>> late(ranks);
   for (const RankTimes& rank : deck.ranks)
     if (ranks < 2 || rank.collectives.size() != calls) return {};
-  for (std::size_t i = 0; i < calls; ++i) {
-    const TracedCollective& first = deck.ranks.front().collectives[i];
-    double sum = 0;
-    bool blocking = first.nodes == 1 && first.ranks == static_cast<int>(ranks);
-    for (const RankTimes& rank : deck.ranks) {
-      const TracedCollective& c = rank.collectives[i];
-      blocking = blocking && c.op == first.op && c.bytes == first.bytes && c.ranks == first.ranks && c.shared == 0;
-      sum += c.seconds;
-    }
-    if (!blocking) continue;
-    for (std::size_t r = 0; r < ranks; ++r)
-      late[r].push_back(sum / static_cast<double>(ranks) - deck.ranks[r].collectives[i].seconds);
-  }
+  const std::size_t steps = deck.ranks.front().computed_s.size();
+  const bool alike = steps > 1 && calls % steps == 0;  // the steps have the same calls
+  const std::size_t of_step = alike ? calls / steps : calls;
   std::vector<double> all;
-  for (std::vector<double>& of_rank : late) {
-    if (of_rank.size() < 10) return {};
-    const double mean = usual_mean(of_rank);
-    for (const double l : of_rank) all.push_back(l - mean);
+  std::vector<std::vector<double>> late(ranks);  // of a call of a step, or of all calls if steps are not alike
+  const auto take = [&] {
+    for (std::vector<double>& of_rank : late) {
+      if (of_rank.size() > 1) {
+        const double n = static_cast<double>(of_rank.size()), mean = usual_mean(of_rank);
+        for (const double l : of_rank) all.push_back((l - mean) * std::sqrt(n / (n - 1)));  // about its own mean
+      }
+      of_rank.clear();
+    }
+  };
+  for (std::size_t call = 0; call < of_step; ++call) {
+    for (std::size_t i = call; i < calls; i += of_step) {
+      const TracedCollective& first = deck.ranks.front().collectives[i];
+      double sum = 0;
+      bool blocking = first.nodes == 1 && first.ranks == static_cast<int>(ranks);
+      for (const RankTimes& rank : deck.ranks) {
+        const TracedCollective& c = rank.collectives[i];
+        blocking = blocking && c.op == first.op && c.bytes == first.bytes && c.ranks == first.ranks && c.shared == 0;
+        sum += c.seconds;
+      }
+      for (std::size_t r = 0; r < ranks && blocking; ++r)
+        late[r].push_back(sum / static_cast<double>(ranks) - deck.ranks[r].collectives[i].seconds);
+    }
+    if (alike) take();
   }
-  return all;
+  take();
+  return all.size() < 10 * ranks ? std::vector<double>{} : all;
 }
 
 /// spread.calls: over all decks.

@@ -121,7 +121,7 @@ struct Machine {
   /// computation from step to step. Both relative.
   Figure spread_ranks, spread_steps;
   /// spread.calls: standard deviation, in seconds, of when ranks of a group come to a collective that none of them
-  /// overlaps, after the mean difference between the ranks is taken off. Whoever comes first waits.
+  /// overlaps, after each rank's mean over the steps is taken off for each call. Whoever comes first waits.
   Figure spread_calls;
 
   Figure failures;         ///< reliability.failures: failures of a device in an hour
