@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
+#include "comm/peer/addresses.hpp"
 #include "tensor/alignment.hpp"
 
 namespace shard8::comm {
@@ -95,10 +96,9 @@ std::shared_ptr<DeviceMemory> Communicator::all_reduce_memory(std::size_t bytes)
 }
 
 std::size_t Communicator::all_reduce_memory_bytes(std::size_t bytes, int group_size) {
-  constexpr int kMostRanks = 16;  // chosen: each rank sends to each other rank, as within a node
   // Chosen: the messages of a turn then take far longer than the turn's start.
   constexpr std::size_t kEnough = std::size_t{16} << 20;
-  if (group_size <= 2 || group_size > kMostRanks) return 0;
+  if (group_size <= 2 || group_size > peer::kMostRanks) return 0;
   return std::clamp(tensor::aligned(bytes), tensor::kAlignment * static_cast<std::size_t>(group_size - 1), kEnough);
 }
 
