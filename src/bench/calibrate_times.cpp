@@ -114,8 +114,8 @@ double mean_of(const std::vector<double>& values) {
 
 /// The seconds by which each rank comes late to the collectives of a deck that no rank overlaps with computation: a
 /// call takes the longer, the earlier a rank comes. A rank that computes more slowly than others comes late to the same
-/// call in every step, which is spread.ranks: the rank's mean over the steps is taken off, call by call. Of decks whose
-/// ranks are one group on one node.
+/// call in every step, which is spread.ranks: the rank's mean over the steps is taken off, call by call. Empty if
+/// the deck's ranks are not one group on one node.
 std::vector<double> lateness(const DeckTimes& deck) {
   const std::size_t ranks = deck.ranks.size(), calls = deck.ranks.front().collectives.size();
   for (const RankTimes& rank : deck.ranks)

@@ -32,8 +32,8 @@ struct Point {
 };
 
 /// The mean of the values of the nearest points, weighted by distance⁻² (Shepard, ACM National Conference, 1968).
-/// kNearest, products' penalties and kMemory (sizes_of()) were chosen for the least error on 78 products of one H100,
-/// each left out in turn: 5 % on the mean.
+/// kNearest, the penalties of products and kMemory, in sizes_of(), have the least error where each of 78 products of one
+/// H100 is left out in turn and interpolated from the others: 5 % on the mean.
 double interpolate(std::span<const Point> points, const Sizes& at) {
   constexpr std::size_t kNearest = 6;
   constexpr double kSame = 1e-3;                // squared distance below which sizes count as equal

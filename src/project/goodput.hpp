@@ -22,8 +22,9 @@ struct Failures {
 /// trained while one becomes durable is trained again after a failure, as if the restart took that much longer.
 double goodput(const Failures& failures, double interval_s);
 
-/// The interval with the highest goodput: Young's √(2hM) (Communications of the ACM 17, 1974), improved by Daly's
-/// series for h < 2M, else M. A search on goodput() then refines it, since neither formula knows durable_s.
+/// The interval with the highest goodput. It begins with an estimate: for h < 2M Young's √(2hM) (Communications of the
+/// ACM 17, 1974) with the further terms of Daly's series, else M. Neither estimate knows durable_s, so a search on
+/// goodput() refines it.
 double best_interval_s(const Failures& failures);
 
 }  // namespace shard8::project

@@ -85,8 +85,8 @@ __device__ __forceinline__ float tree_sum(float (&x)[kParts]) {
   return x[0];
 }
 
-/// A sum of vectors of kN elements that come one by one, in the order SumOrder::tree. It is a binary counter: digit l
-/// of the number of vectors is 1 if partial_[l] has the sum of 2^l of them.
+/// Sums vectors of kN elements, which are added one by one, in the order SumOrder::tree. If bit l of the number of
+/// vectors that were added is 1, partial_[l] holds the sum of 2^l of them.
 template <int kN>
 class TreeCounter {
  public:
