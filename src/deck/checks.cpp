@@ -24,6 +24,9 @@ namespace {
 /// still fit 64 bits.
 constexpr double kMostElements = 1e15;
 
+/// The widest head that attention on devices takes: kernels/attention.hpp.
+constexpr std::int64_t kWidestHeadOnDevices = 256;
+
 using Factor = std::pair<std::string_view, std::int64_t>;
 
 /// The key with the largest value; an error of a product that is too large is placed at this key.
@@ -31,18 +34,25 @@ std::string_view largest(std::initializer_list<Factor> factors) {
   return std::max(factors, [](const Factor& a, const Factor& b) { return a.second < b.second; }).first;
 }
 
+/// The larger of the widths of the residual stream and of all query heads, and the key that makes it so large. Numbers
+/// of heads without a usable value are 0.
+std::int64_t widest(const ModelConfig& m) { return std::max(m.hidden, m.heads * m.head_dim); }
+std::string_view widest_key(const ModelConfig& m) { return widest(m) == m.hidden ? "model.hidden" : "model.head_dim"; }
+
 void check_parameters(const Checker& check, const ModelConfig& m) {
   if (!check.sound({"model.hidden", "model.ffn", "model.layers", "model.vocab", "model.seq"})) return;
   const auto hidden = static_cast<double>(m.hidden);
-  const double layers = static_cast<double>(m.layers) * hidden * (4 * hidden + 3 * static_cast<double>(m.ffn));
+  const double layers =
+      static_cast<double>(m.layers) * hidden * (4 * static_cast<double>(widest(m)) + 3 * static_cast<double>(m.ffn));
   const double tables = hidden * (2 * static_cast<double>(m.vocab) + static_cast<double>(m.seq));
   const double parameters = layers + tables;
   if (parameters <= kMostElements) return;
-  check.fail({layers > tables ? largest({{"model.hidden", m.hidden}, {"model.ffn", m.ffn}, {"model.layers", m.layers}})
+  check.fail({layers > tables ? largest({{widest_key(m), widest(m)}, {"model.ffn", m.ffn}, {"model.layers", m.layers}})
                               : largest({{"model.hidden", m.hidden}, {"model.vocab", m.vocab}, {"model.seq", m.seq}})},
-             fmt::format("model.layers * hidden * (4 * hidden + 3 * ffn) + hidden * (2 * vocab + seq) = {} * {} * "
+             fmt::format("model.layers * hidden * (4 * {} + 3 * ffn) + hidden * (2 * vocab + seq) = {} * {} * "
                          "(4 * {} + 3 * {}) + {} * (2 * {} + {}) = about {:.2g} parameters are too many",
-                         m.layers, m.hidden, m.hidden, m.ffn, m.hidden, m.vocab, m.seq, parameters),
+                         widest(m) == m.hidden ? "hidden" : "heads * head_dim", m.layers, m.hidden, widest(m), m.ffn,
+                         m.hidden, m.vocab, m.seq, parameters),
              fmt::format("at most {:.0e} can be counted", kMostElements));
 }
 
@@ -66,35 +76,60 @@ void check_activations(const Checker& check, const Config& config) {
                     "data.micro_batch", "mesh.replicate", "mesh.shard", "mesh.tensor"}))
     return;
   const Factor widths[] = {
-      {"model.hidden", m.hidden}, {"model.ffn", m.ffn}, {"model.vocab", (m.vocab + tensor - 1) / tensor}};
-  const auto& [widest, width] =
+      {widest_key(m), widest(m)}, {"model.ffn", m.ffn}, {"model.vocab", (m.vocab + tensor - 1) / tensor}};
+  const auto& [key, width] =
       *std::max_element(std::begin(widths), std::end(widths), [](auto& a, auto& b) { return a.second < b.second; });
   const std::int64_t micro = lay_out(config).micro_batch;
   const double elements = static_cast<double>(micro) * static_cast<double>(m.seq) * static_cast<double>(width) *
                           static_cast<double>(m.layers);
   if (elements <= kMostElements) return;
   const bool given = micro == config.data.micro_batch;
-  check.fail({largest({{given ? "data.micro_batch" : "data.batch", micro},
-                       {"model.seq", m.seq},
-                       {widest, width},
-                       {"model.layers", m.layers}})},
-             fmt::format("micro-batch * model.seq * {}{} * model.layers = {} * {} * {} * {} = about {:.2g} elements of "
-                         "activations are too many{}",
-                         widest, widest == "model.vocab" ? " / mesh.tensor" : "", micro, m.seq, width, m.layers,
-                         elements, micro_batch_note(config)),
-             fmt::format("at most {:.0e} can be counted", kMostElements));
+  check.fail(
+      {largest({{given ? "data.micro_batch" : "data.batch", micro},
+                {"model.seq", m.seq},
+                {key, width},
+                {"model.layers", m.layers}})},
+      fmt::format("micro-batch * model.seq * {}{}{} * model.layers = {} * {} * {} * {} = about {:.2g} elements "
+                  "of activations are too many{}",
+                  key == "model.head_dim" ? "model.heads * " : "", key, key == "model.vocab" ? " / mesh.tensor" : "",
+                  micro, m.seq, width, m.layers, elements, micro_batch_note(config)),
+      fmt::format("at most {:.0e} can be counted", kMostElements));
+}
+
+void check_heads(const Checker& check, const Config& config) {
+  const ModelConfig& m = config.model;
+  if (!check.sound({"model.arch", "model.hidden", "model.heads", "model.head_dim"})) return;
+  const bool divided = m.heads * m.head_dim == m.hidden, llama = m.arch == Arch::llama;
+  if (llama && m.head_dim % 2 != 0) {
+    constexpr const char* hint = "rotary embedding turns pairs: the width of a head must be even";
+    if (divided)
+      check.fail({"model.heads", "model.hidden"},
+                 fmt::format("model.hidden / model.heads = {} / {} = {} is odd", m.hidden, m.heads, m.head_dim), hint);
+    else
+      check.fail({"model.head_dim"}, fmt::format("{} is odd", check.shown("model.head_dim")), hint);
+  }
+  if (!llama && m.head_dim != 0 && !divided)
+    check.fail({"model.head_dim", "model.hidden", "model.heads"},
+               fmt::format("model.heads * model.head_dim = {} * {} = {} differs from {}", m.heads, m.head_dim,
+                           m.heads * m.head_dim, check.shown("model.hidden")),
+               "the heads of gpt2 are model.hidden / model.heads wide: leave head_dim out");
+  if (!llama && m.qk_norm && check.sound({"model.qk_norm"}))
+    check.fail({"model.qk_norm", "model.arch"},
+               fmt::format("{} does not go with {}", check.shown("model.qk_norm"), check.shown("model.arch")),
+               "gpt2 has no norms of queries and keys: leave qk_norm out, or set arch to llama");
+  if (check.sound({"mesh.device"}) && config.mesh.device == Device::cuda && m.head_dim > kWidestHeadOnDevices)
+    check.fail({"model.head_dim", "model.heads", "model.hidden"},
+               fmt::format("heads of width {} do not go with {}", m.head_dim, check.shown("mesh.device")),
+               fmt::format("attention on devices takes heads of width {} and less; in bf16 it is fast, by cuDNN, for "
+                           "multiples of 8",
+                           kWidestHeadOnDevices));
 }
 
 void check_model(const Checker& check, const Config& config) {
   const ModelConfig& m = config.model;
-  check.divisible("model.hidden", "model.heads");
+  if (m.head_dim == 0) check.divisible("model.hidden", "model.heads");
   check.divisible("model.heads", "model.kv_heads");
-  if (check.sound({"model.arch", "model.hidden", "model.heads"}) && m.arch == Arch::llama && m.hidden % m.heads == 0 &&
-      m.hidden / m.heads % 2 != 0) {
-    check.fail({"model.heads", "model.hidden"},
-               fmt::format("model.hidden / model.heads = {} / {} = {} is odd", m.hidden, m.heads, m.hidden / m.heads),
-               "rotary embedding turns pairs: the width of a head must be even");
-  }
+  check_heads(check, config);
   if (check.sound({"model.arch", "model.heads", "model.kv_heads"}) && m.arch == Arch::gpt2 && m.kv_heads != m.heads) {
     check.fail({"model.kv_heads", "model.heads"},
                fmt::format("{} differs from {}", check.shown("model.kv_heads"), check.shown("model.heads")),
@@ -325,6 +360,12 @@ void resolve_defaults(Reading& reading) {
     return true;
   };
   if (derived("model.kv_heads", "model.heads")) c.model.kv_heads = c.model.heads;
+  if (c.model.head_dim == 0) {
+    const bool broken = reading.broken.count("model.hidden") > 0 || reading.broken.count("model.heads") > 0;
+    if (broken) reading.broken.emplace("model.head_dim");
+    // If heads do not divide hidden, it stays 0 for the check.
+    if (c.model.heads > 0 && c.model.hidden % c.model.heads == 0) c.model.head_dim = c.model.hidden / c.model.heads;
+  }
   if (derived("model.tie_embeddings", "model.arch")) {
     c.model.tie_embeddings = c.model.arch == Arch::gpt2;
   }

@@ -87,26 +87,34 @@ class BlockChecker {
 
   void check_attention() const {
     const ModelConfig& m = config_.model;
-    if (!check_.sound({"model.hidden", "model.heads", "mesh.tensor"})) return;
-    if (m.hidden % m.heads != 0 || m.heads % tensor_ != 0) return;
+    if (!check_.sound({"model.hidden", "model.heads", "model.head_dim", "mesh.tensor"})) return;
+    if (m.head_dim == 0 || m.heads % tensor_ != 0) return;
     if (m.hidden % block_ != 0) {
       check_.fail({"model.hidden", "fp8.recipe"}, failure(check_.shown("model.hidden")),
                   hint() + multiples("model.hidden", m.hidden));
       return;  // the tensor ranks' parts are then not multiples either
     }
-    if (!check_local("model.hidden", "model.hidden", std::to_string(m.hidden), m.hidden)) return;
+    // The width of all query heads, and of one head, in terms of the keys that give them.
+    const std::int64_t q = m.query_width();
+    const bool divided = q == m.hidden;
+    const std::string_view q_key = divided ? "model.hidden" : "model.head_dim";
+    const std::string q_name = divided ? "model.hidden" : "model.heads * model.head_dim";
+    const std::string q_numbers = divided ? std::to_string(q) : fmt::format("{} * {}", m.heads, m.head_dim);
+    const std::string head_name = divided ? "model.hidden / model.heads" : "model.head_dim";
+    const std::string head_numbers = divided ? fmt::format("{} / {}", m.hidden, m.heads) : std::to_string(m.head_dim);
+    if (!check_local(q_key, q_name, q_numbers, q)) return;
 
     if (!check_.sound({"model.arch", "model.kv_heads"}) || m.kv_heads == m.heads || m.arch == Arch::gpt2) return;
     if (m.heads % m.kv_heads != 0 || m.kv_heads % tensor_ != 0) return;
-    const std::int64_t kv = m.kv_heads * (m.hidden / m.heads);
-    const std::string_view kv_name = "model.kv_heads * model.hidden / model.heads";
-    const std::string kv_numbers = fmt::format("{} * {} / {}", m.kv_heads, m.hidden, m.heads);
+    const std::int64_t kv = m.key_width();
+    const std::string kv_name = "model.kv_heads * " + head_name;
+    const std::string kv_numbers = fmt::format("{} * {}", m.kv_heads, head_numbers);
     if (block_ > 16) {  // recipes with block scales: q, k and v have blocks of their own
       check_local("model.kv_heads", kv_name, kv_numbers, kv);
     } else {
       const auto sum = [this](const std::string& text) { return tensor_ == 1 ? text : "(" + text + ")"; };
-      check_local("model.kv_heads", sum(fmt::format("model.hidden + 2 * {}", kv_name)),
-                  sum(fmt::format("{} + 2 * {}", m.hidden, kv_numbers)), m.hidden + 2 * kv);
+      check_local("model.kv_heads", sum(fmt::format("{} + 2 * {}", q_name, kv_name)),
+                  sum(fmt::format("{} + 2 * {}", q_numbers, kv_numbers)), q + 2 * kv);
     }
   }
 

@@ -33,21 +33,30 @@ enum class CheckpointFiles { rank, node };
 
 /// The transformer, as in Hugging Face configurations.
 struct ModelConfig {
-  Arch arch = Arch::llama;                ///< llama: RMSNorm, rotary, SwiGLU; gpt2: LayerNorm, GELU
-  std::int64_t hidden = 0;                ///< width of the residual stream
-  std::int64_t ffn = 0;                   ///< width inside the feed-forward block
-  std::int64_t layers = 0;                ///< transformer layers
-  std::int64_t heads = 0;                 ///< query heads; hidden / heads is the head's width
-  std::int64_t kv_heads = 0;              ///< key and value heads; loaded default: heads
-  std::int64_t vocab = 0;                 ///< entries of the vocabulary, without any padding
-  std::int64_t seq = 0;                   ///< tokens in a sequence
-  double norm_eps = 1e-5;                 ///< added to the variance (RMSNorm: the mean square) in norms
-  double rope_theta = 10000.0;            ///< base of the rotary frequencies (llama)
-  bool tie_embeddings = false;            ///< head = embedding; loaded default: true for gpt2
-  std::uint64_t init_seed = 1234;         ///< seed of the initial weights
-  double init_std = 0.02;                 ///< standard deviation of the initial weights
-  std::string init_file;                  ///< "file.h5:/group", ".safetensors" or checkpoints; empty: random
+  Arch arch = Arch::llama;         ///< llama: RMSNorm, rotary, SwiGLU; gpt2: LayerNorm, GELU
+  std::int64_t hidden = 0;         ///< width of the residual stream
+  std::int64_t ffn = 0;            ///< width inside the feed-forward block
+  std::int64_t layers = 0;         ///< transformer layers
+  std::int64_t heads = 0;          ///< query heads
+  std::int64_t kv_heads = 0;       ///< key and value heads; loaded default: heads
+  std::int64_t head_dim = 0;       ///< width of a head; loaded default: hidden / heads. See head_width()
+  bool qk_norm = false;            ///< RMSNorm over head_dim of each head's queries and keys, before RoPE (llama)
+  std::int64_t vocab = 0;          ///< entries of the vocabulary, without any padding
+  std::int64_t seq = 0;            ///< tokens in a sequence
+  double norm_eps = 1e-5;          ///< added to the variance (RMSNorm: the mean square) in norms
+  double rope_theta = 10000.0;     ///< base of the rotary frequencies (llama)
+  bool tie_embeddings = false;     ///< head = embedding; loaded default: true for gpt2
+  std::uint64_t init_seed = 1234;  ///< seed of the initial weights
+  double init_std = 0.02;          ///< standard deviation of the initial weights
+  std::string init_file;           ///< "file.h5:/group", ".safetensors" or checkpoints; empty: random
   Recompute recompute = Recompute::none;  ///< what backward recomputes
+
+  /// The width of a head: head_dim, or hidden / heads if head_dim is 0, which load() replaces. heads must be positive.
+  std::int64_t head_width() const { return head_dim > 0 ? head_dim : hidden / heads; }
+  /// The width of all query heads together: of attention's result, and of the input of its projection.
+  std::int64_t query_width() const { return heads * head_width(); }
+  /// The width of all key heads together, which is that of all value heads.
+  std::int64_t key_width() const { return kv_heads * head_width(); }
 };
 
 /// Ranks = replicate * shard * tensor; tensor varies fastest, replicate slowest.

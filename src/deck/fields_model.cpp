@@ -9,6 +9,8 @@ constexpr double kMostRanks = 1048576;  // of one dimension of the mesh; chosen:
 
 constexpr double kMostLayers = 100000;  // chosen: each layer has lists of its own
 
+constexpr double kWidestHead = 65536;  // chosen: widths of all heads, and their sums, fit 64 bits
+
 template <auto member>
 constexpr FieldAccess model() {
   return access<&Config::model, member>();
@@ -28,7 +30,7 @@ constexpr Field kModel[] = {
      .bounds = at_least(1),
      .required = true,
      .unit = "channels",
-     .help = "width of the residual stream, a multiple of heads"},
+     .help = "width of the residual stream; a multiple of heads unless head_dim is given"},
     {.key = "ffn",
      .access = model<&ModelConfig::ffn>(),
      .bounds = at_least(1),
@@ -53,6 +55,15 @@ constexpr Field kModel[] = {
      .default_note = "model.heads",
      .unit = "heads",
      .help = "key and value heads, a multiple of mesh.tensor; gpt2: equal to heads"},
+    {.key = "head_dim",
+     .access = model<&ModelConfig::head_dim>(),
+     .bounds = from_to(0, kWidestHead),
+     .default_note = "model.hidden / model.heads",
+     .unit = "channels",
+     .help = "width of a head, even for llama; 0: hidden / heads, which gpt2 always has"},
+    {.key = "qk_norm",
+     .access = model<&ModelConfig::qk_norm>(),
+     .help = "RMSNorm of each head's queries and keys before the rotary embedding, as in Qwen3; llama only"},
     {.key = "vocab",
      .access = model<&ModelConfig::vocab>(),
      .bounds = at_least(2),

@@ -19,9 +19,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 using base::count;
 
 std::string describe_model(const ModelConfig& m) {
-  return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv), vocab {}, seq {}{}", to_string(m.arch),
+  return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv){}, vocab {}, seq {}{}", to_string(m.arch),
                      count(m.layers, "layer", "layers"), m.hidden, m.ffn, count(m.heads, "head", "heads"),
-                     m.hidden / m.heads, m.kv_heads, m.vocab, m.seq, m.tie_embeddings ? ", tied embeddings" : "");
+                     m.head_width(), m.kv_heads, m.qk_norm ? ", normalised queries and keys" : "", m.vocab, m.seq,
+                     m.tie_embeddings ? ", tied embeddings" : "");
 }
 
 std::string describe_data(const DataConfig& data) {

@@ -30,10 +30,10 @@ std::int64_t overlapped_columns(const Config& config, Exchange exchange) {
     case Exchange::qkv_fprop:
     case Exchange::qkv_dgrad:
     case Exchange::qkv_wgrad:
-      return (m.heads + 2 * m.kv_heads) / tensor * (m.hidden / m.heads);
+      return (m.query_width() + 2 * m.key_width()) / tensor;
     case Exchange::proj_fprop:
     case Exchange::fc2_dgrad:  // overlapped with the wgrad of proj in the layer above
-      return m.hidden / tensor;
+      return m.query_width() / tensor;
     case Exchange::fc1_fprop:
     case Exchange::fc1_dgrad:
     case Exchange::fc1_wgrad:

@@ -20,8 +20,9 @@
 // error of the step.
 //
 //                                                 recompute: none   selective          full
-//   statistics of norms, rotated qkv, result and
-//   lse of attention, middle, preactivation       kept              kept               again
+//   statistics of norms, unnormed, rotated qkv,
+//   result and lse of attention, middle,
+//   preactivation                                 kept              kept               again
 //   input of a linear: plain                      kept              again              again
 //   input in FP8: the plain matrix, before it
 //   is cast (of proj: the result of attention)    forward           again or forward   again
@@ -94,6 +95,7 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
   };
   Saved s;
   s.attention.qkv = normed(Linear::qkv);
+  if (d_.qk_norm) s.attention.unnormed = arena.allocate({d_.tokens(), d_.qk_width()}, d_.compute);
   s.attention.rotated = arena.allocate({d_.tokens(), d_.qkv_width()}, d_.compute);
   s.attention.lse = arena.allocate({d_.batch, d_.heads, d_.seq}, DType::fp32);
   s.attention.proj.plain = arena.allocate({d_.tokens(), d_.q_width()}, d_.compute);

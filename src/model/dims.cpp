@@ -33,7 +33,8 @@ Dims Dims::make(const deck::ModelConfig& model, std::int64_t micro_batch, int te
   d.hidden = model.hidden;
   d.heads = model.heads / tensor;
   d.kv_heads = model.kv_heads / tensor;
-  d.head_dim = model.hidden / model.heads;
+  d.head_dim = model.head_width();
+  d.qk_norm = model.qk_norm;
   d.ffn = model.ffn / tensor;
   d.vocab = model.vocab;
   d.vocab_local = (model.vocab + tensor - 1) / tensor;

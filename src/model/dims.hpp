@@ -86,6 +86,7 @@ struct Dims {
   std::int64_t heads = 0;     ///< query heads of this rank
   std::int64_t kv_heads = 0;  ///< key (and value) heads of this rank
   std::int64_t head_dim = 0;
+  bool qk_norm = false;          ///< queries and keys are normalised
   std::int64_t ffn = 0;          ///< feed-forward width of this rank
   std::int64_t vocab = 0;        ///< whole vocabulary
   std::int64_t vocab_local = 0;  ///< ceil(vocab/T): the last ranks have padding rows
@@ -105,6 +106,8 @@ struct Dims {
   std::int64_t tokens_local() const { return tokens() / tensor; }  ///< of this rank between blocks, a contiguous range
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+  /// Columns of qkv that are queries or keys.
+  std::int64_t qk_width() const { return (heads + kv_heads) * head_dim; }
   /// Columns of fc1's output; for llama [gate | up].
   std::int64_t fc1_width() const { return arch == deck::Arch::llama ? 2 * ffn : ffn; }
   bool biases() const { return arch == deck::Arch::gpt2; }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -36,16 +37,37 @@ struct FixedEntry {
 };
 
 bool is_llama(const deck::ModelConfig& model) { return model.arch == deck::Arch::llama; }
+/// A llama with norms of queries and keys is Hugging Face's Qwen3.
+bool is_qwen3(const deck::ModelConfig& model) { return is_llama(model) && model.qk_norm; }
+
+/// Whether heads are not hidden / heads wide. Otherwise differences of these two numbers are all that need be said.
+bool has_other_width(const deck::ModelConfig& model) { return model.query_width() != model.hidden; }
+
+/// What Hugging Face calls an architecture.
+struct Architecture {
+  std::string_view model_type, class_name;
+  deck::Arch arch;
+  bool qk_norm;
+};
+constexpr std::array kArchitectures{Architecture{"llama", "LlamaForCausalLM", deck::Arch::llama, false},
+                                    Architecture{"qwen3", "Qwen3ForCausalLM", deck::Arch::llama, true},
+                                    Architecture{"gpt2", "GPT2LMHeadModel", deck::Arch::gpt2, false}};
+const Architecture& architecture_of(const deck::ModelConfig& model) {
+  return *std::ranges::find_if(
+      kArchitectures, [&](const Architecture& a) { return a.arch == model.arch && a.qk_norm == is_qwen3(model); });
+}
 
 std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m) {
+  const bool qwen3 = is_qwen3(m);
   if (is_llama(m))
     return {{"hidden_size", "model.hidden", m.hidden},
             {"intermediate_size", "model.ffn", m.ffn},
             {"num_hidden_layers", "model.layers", m.layers},
             {"num_attention_heads", "model.heads", m.heads, 32},
-            {"num_key_value_heads", "model.kv_heads", m.kv_heads},
+            {"num_key_value_heads", "model.kv_heads", m.kv_heads, qwen3 ? Json(32) : Json()},
+            {"head_dim", "model.head_dim", m.head_width(), qwen3 ? Json(128) : Json()},
             {"vocab_size", "model.vocab", m.vocab},
-            {"max_position_embeddings", "model.seq", m.seq, 2048, true},
+            {"max_position_embeddings", "model.seq", m.seq, qwen3 ? 32768 : 2048, true},
             {"rms_norm_eps", "model.norm_eps", m.norm_eps, 1e-6},
             {"rope_theta", "model.rope_theta", m.rope_theta, 10000.0},
             {"tie_word_embeddings", "model.tie_embeddings", m.tie_embeddings, false}};
@@ -60,8 +82,8 @@ std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m) {
 }
 
 std::vector<FixedEntry> fixed_entries(const deck::ModelConfig& m) {
-  if (is_llama(m))
-    return {{"hidden_act", "silu"}, {"attention_bias", false}, {"mlp_bias", false}, {"head_dim", m.hidden / m.heads}};
+  if (is_qwen3(m)) return {{"hidden_act", "silu"}, {"attention_bias", false}};
+  if (is_llama(m)) return {{"hidden_act", "silu"}, {"attention_bias", false}, {"mlp_bias", false}};
   return {{"activation_function", "gelu_new"},
           {"scale_attn_weights", true},
           {"scale_attn_by_inverse_layer_idx", false},
@@ -176,7 +198,9 @@ class Comparison {
     Found found = find(entry.key);
     if (!found.value.is_null()) return found;
     const std::string key = entry.key;
-    if (key == "num_key_value_heads") found.value = value_at(config_, "num_attention_heads");
+    if (key == "num_key_value_heads" && !is_qwen3(model_)) found.value = value_at(config_, "num_attention_heads");
+    if (key == "head_dim" && !is_qwen3(model_) && has_other_width(model_))
+      found = {"hidden_size / num_attention_heads", divided_width()};
     if (key == "n_inner") {
       for (const std::string& name : places_of("n_embd"))
         if (const Json width = value_at(config_, name); width.is_number_integer())
@@ -186,6 +210,14 @@ class Comparison {
     found.value = entry.fallback;
     found.by_default = true;
     return found;
+  }
+
+  /// hidden_size / num_attention_heads, which Transformers takes for the width of a llama's head; null if config.json
+  /// has no such numbers.
+  Json divided_width() const {
+    const Json hidden = value_at(config_, "hidden_size"), heads = value_at(config_, "num_attention_heads");
+    if (!hidden.is_number_integer() || !heads.is_number_integer() || heads.get<std::int64_t>() <= 0) return nullptr;
+    return hidden.get<std::int64_t>() / heads.get<std::int64_t>();
   }
 
   void compare(const ConfigEntry& entry) {
@@ -214,15 +246,23 @@ class Comparison {
       theirs = {"architectures", value_at(config_, "architectures")};
       if (!theirs.value.is_array() || theirs.value.empty() || !theirs.value[0].is_string()) return true;
       name = theirs.value[0].get<std::string>();
-      if (name.starts_with("Llama")) name = deck::to_string(deck::Arch::llama);
-      if (name.starts_with("GPT2")) name = deck::to_string(deck::Arch::gpt2);
+      if (name.starts_with("Llama")) name = "llama";
+      if (name.starts_with("GPT2")) name = "gpt2";
+      if (name == "Qwen3ForCausalLM" || name == "Qwen3Model") name = "qwen3";
     }
-    if (name == arch()) return true;
-    if (name == deck::to_string(deck::Arch::llama) || name == deck::to_string(deck::Arch::gpt2))
-      add("{} = {}, but model.arch = {}: set model.arch to {}", theirs.name, shown(theirs.value), arch(), name);
-    else
-      add("{} = {}, but shard8 has llama and gpt2: use weights of such a model", theirs.name, shown(theirs.value));
-    return false;
+    const auto known = std::ranges::find(kArchitectures, name, &Architecture::model_type);
+    if (known == kArchitectures.end()) {
+      add("{} = {}, but shard8 has llama, qwen3 and gpt2: use weights of such a model", theirs.name,
+          shown(theirs.value));
+      return false;
+    }
+    if (known->arch != model_.arch)
+      add("{} = {}, but model.arch = {}: set model.arch to {}{}", theirs.name, shown(theirs.value), arch(),
+          deck::to_string(known->arch), known->qk_norm ? " and model.qk_norm to true" : "");
+    else if (known->qk_norm != is_qwen3(model_))
+      add("{} = {}, but model.qk_norm = {}: set model.qk_norm to {}", theirs.name, shown(theirs.value), model_.qk_norm,
+          known->qk_norm);
+    return &*known == &architecture_of(model_);
   }
 
   /// Refuses all but the plain rotary embedding.
@@ -240,8 +280,13 @@ class Comparison {
 
   /// Refuses attention to fewer tokens than all tokens before.
   void refuse_windows() {
-    const Json window = value_at(config_, "sliding_window");
-    if (window.is_number() && value_at(config_, "use_sliding_window") != false && window.get<double>() < model_.seq)
+    const Json used = value_at(config_, "use_sliding_window");
+    Json window = value_at(config_, "sliding_window");
+    if (is_qwen3(model_)) {  // Qwen3Config has no window unless it is used, and then one of 4096 if it says nothing
+      if (used != true) window = nullptr;
+      if (used == true && config_.find("sliding_window") == config_.end()) window = 4096;
+    }
+    if (window.is_number() && used != false && window.get<double>() < model_.seq)
       add("sliding_window = {}, but shard8 attends to all tokens of model.seq = {}: set model.seq to {} or less",
           shown(window), model_.seq, shown(window));
     const Json types = value_at(config_, "layer_types");
@@ -271,11 +316,12 @@ class Comparison {
 
 std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dtype) {
   Json config;
-  config["architectures"] = {is_llama(model) ? "LlamaForCausalLM" : "GPT2LMHeadModel"};
-  config["model_type"] = deck::to_string(model.arch);
+  config["architectures"] = {architecture_of(model).class_name};
+  config["model_type"] = architecture_of(model).model_type;
   for (const ConfigEntry& entry : config_entries(model)) config[entry.key] = entry.value;
   for (const FixedEntry& fixed : fixed_entries(model)) config[fixed.key] = fixed.value;
   if (is_llama(model)) config["rope_scaling"] = nullptr;
+  if (is_qwen3(model)) config["use_sliding_window"] = false;
   for (const char* none : {"attn_pdrop", "embd_pdrop", "resid_pdrop"})
     if (!is_llama(model)) config[none] = 0.0;
   for (const char* token : {"bos_token_id", "eos_token_id"}) config[token] = nullptr;  // shard8 knows no tokenizer
@@ -292,9 +338,14 @@ std::vector<std::string> model_differences(const deck::ModelConfig& checkpoint, 
     return {line("model.arch", std::string(deck::to_string(checkpoint.arch)), std::string(deck::to_string(model.arch)),
                  "")};
   std::vector<std::string> lines;
+  if (is_qwen3(checkpoint) != is_qwen3(model))
+    lines.push_back(line("model.qk_norm", fmt::format("{}", checkpoint.qk_norm), fmt::format("{}", model.qk_norm), ""));
   const auto theirs = config_entries(checkpoint), ours = config_entries(model);
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i].at_least && is_llama(model)) continue;
+    if (ours[i].deck_key == std::string_view("model.head_dim") && !has_other_width(checkpoint) &&
+        !has_other_width(model))
+      continue;
     if (!fits(theirs[i].value, ours[i].value, ours[i].at_least))
       lines.push_back(
           line(ours[i].deck_key, shown(theirs[i].value), shown(ours[i].value), ours[i].at_least ? " or less" : ""));

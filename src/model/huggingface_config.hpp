@@ -11,8 +11,8 @@
 
 namespace shard8::model {
 
-/// The text of the config.json with which Hugging Face Transformers builds the model (LlamaForCausalLM or
-/// GPT2LMHeadModel). `dtype`, fp32 or bf16, is that of the weights beside it.
+/// The text of the config.json with which Hugging Face Transformers builds the model (LlamaForCausalLM,
+/// Qwen3ForCausalLM with model.qk_norm, or GPT2LMHeadModel). `dtype`, fp32 or bf16, is that of the weights beside it.
 std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dtype);
 
 /// How the model of a config.json differs from a deck's: for each difference a line with the key, both values and what

@@ -11,8 +11,8 @@
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
 
-// Names and shapes of Hugging Face's LlamaForCausalLM and GPT2LMHeadModel, and how each tensor rank's parameters are
-// cut from them.
+// Names and shapes of Hugging Face's LlamaForCausalLM, Qwen3ForCausalLM and GPT2LMHeadModel, and how each tensor rank's
+// parameters are cut from them.
 
 namespace shard8::model {
 
@@ -27,9 +27,10 @@ struct Part {
 };
 
 /// The last part of a parameter's name, in the order of Parameter.
-constexpr std::array kNames{"table",       "positions", "norm1.weight", "norm1.bias", "qkv.weight", "qkv.bias",
-                            "proj.weight", "proj.bias", "norm2.weight", "norm2.bias", "fc1.weight", "fc1.bias",
-                            "fc2.weight",  "fc2.bias",  "norm.weight",  "norm.bias",  "head.weight"};
+constexpr std::array kNames{"table",        "positions",     "norm1.weight",  "norm1.bias",  "qkv.weight",
+                            "qkv.bias",     "q_norm.weight", "k_norm.weight", "proj.weight", "proj.bias",
+                            "norm2.weight", "norm2.bias",    "fc1.weight",    "fc1.bias",    "fc2.weight",
+                            "fc2.bias",     "norm.weight",   "norm.bias",     "head.weight"};
 /// The weights of linears, in the order of fp8::Linear.
 constexpr std::array kLinearWeights{Parameter::qkv_weight, Parameter::proj_weight, Parameter::fc1_weight,
                                     Parameter::fc2_weight};
@@ -140,17 +141,20 @@ ParameterSpec Cutter::replicated(const std::string& source, std::int64_t rows, s
   return p;
 }
 
-/// The parameters of Hugging Face's LlamaDecoderLayer.
+/// The parameters of Hugging Face's LlamaDecoderLayer, or of Qwen3DecoderLayer with norms of queries and keys.
 void Cutter::add_llama_layer(Unit& unit, const std::string& from) const {
-  const std::int64_t hidden = model_.hidden, ffn = model_.ffn;
-  const std::int64_t kv = model_.kv_heads * (hidden / model_.heads);
+  const std::int64_t hidden = model_.hidden, ffn = model_.ffn, q = model_.query_width(), kv = model_.key_width();
   const std::string attention = from + "self_attn.", mlp = from + "mlp.";
   unit.add(Parameter::norm1_weight, ones(from + "input_layernorm.weight"));
-  unit.add(Parameter::qkv_weight, column_parallel({{attention + "q_proj.weight", hidden},
-                                                   {attention + "k_proj.weight", kv},
-                                                   {attention + "v_proj.weight", kv}},
-                                                  hidden));
-  unit.add(Parameter::proj_weight, row_parallel(attention + "o_proj.weight", hidden, hidden));
+  unit.add(Parameter::qkv_weight,
+           column_parallel(
+               {{attention + "q_proj.weight", q}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}},
+               hidden));
+  if (model_.qk_norm) {
+    unit.add(Parameter::q_norm_weight, replicated(attention + "q_norm.weight", model_.head_width(), 0, Initial::ones));
+    unit.add(Parameter::k_norm_weight, replicated(attention + "k_norm.weight", model_.head_width(), 0, Initial::ones));
+  }
+  unit.add(Parameter::proj_weight, row_parallel(attention + "o_proj.weight", hidden, q));
   unit.add(Parameter::norm2_weight, ones(from + "post_attention_layernorm.weight"));
   unit.add(Parameter::fc1_weight,
            column_parallel({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, hidden));
@@ -195,7 +199,7 @@ UnitSpec Cutter::embedding() const {
 UnitSpec Cutter::layer(std::int64_t layer) const {
   const std::string from = fmt::format("{}.{}.", gpt2() ? "transformer.h" : "model.layers", layer);
   Unit unit({fmt::format("layer {}", layer), {}, true, false, layer}, fmt::format("layers.{}.", layer),
-            layer_parameters(model_.arch));
+            layer_parameters(model_));
   gpt2() ? add_gpt2_layer(unit, from) : add_llama_layer(unit, from);
   return unit.take();
 }

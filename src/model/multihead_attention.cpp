@@ -43,6 +43,34 @@ void DotProductAttention::backward(const Context& context, const Tensor& dqkv, c
   });
 }
 
+void MultiheadAttention::normalise_and_rotate(const Context& context, const Saved& saved, const Weights& w,
+                                              const Scratch& scratch) const {
+  const Tensor &rotated = saved.rotated, &table = scratch.rope_table;
+  if (w.qk_norm.q.empty()) return rope(context, "rope_forward", rotated, table, attention.shape, kernels::rope_forward);
+  // Each head of each token is a row of the norm.
+  const Tensor heads = saved.unnormed.reshaped({rotated.rows() * qk_heads().all(), attention.shape.head_dim});
+  const Kernel kernel{"qk_norm_rope_forward", heads.rows(), heads.cols(), rotated.dtype, rotated.dtype};
+  context.issue(kernel.reads(heads, table, w.qk_norm.q, w.qk_norm.k).writes(heads, saved.unnormed),
+                [&](const tensor::Exec& exec) {
+                  kernels::qk_norm_rope_forward(exec, rotated, saved.unnormed, table, w.qk_norm, qk_heads(),
+                                                qkv.norm.eps);
+                });
+}
+
+void MultiheadAttention::rotate_and_normalise_back(const Context& context, const Gradients& dw, const Saved& saved,
+                                                   const Weights& w, const Scratch& scratch) const {
+  const Tensor &dqkv = scratch.dqkv, &table = scratch.rope_table;
+  if (w.qk_norm.q.empty()) return rope(context, "rope_backward", dqkv, table, attention.shape, kernels::rope_backward);
+  const Tensor heads = saved.unnormed.reshaped({dqkv.rows() * qk_heads().all(), attention.shape.head_dim});
+  const Kernel kernel{"qk_norm_rope_backward", heads.rows(), heads.cols(), dqkv.dtype, dqkv.dtype};
+  const auto& [dq, dk] = dw.qk_norm;
+  context.issue(kernel.reads(heads, saved.unnormed, table, w.qk_norm.q, w.qk_norm.k, dq, dk).writes(heads, dq, dk),
+                [&](const tensor::Exec& exec) {
+                  kernels::qk_norm_rope_backward(exec, dqkv, dw.qk_norm, saved.unnormed, table, w.qk_norm, qk_heads(),
+                                                 qkv.norm.eps, context.workspace.memory);
+                });
+}
+
 HeldSum MultiheadAttention::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x,
                                     const Weights& w, const Scratch& scratch) const {
   const Tensor residual = x.sum.sum;
@@ -50,7 +78,7 @@ HeldSum MultiheadAttention::forward(const Context& context, const Tensor& y, con
     const At at(context.executor, Linear::qkv);
     qkv.forward(context, saved.rotated, saved.qkv, std::move(x), w.qkv, scratch.qkv);
   }
-  rope(context, "rope_forward", saved.rotated, scratch.rope_table, attention.shape, kernels::rope_forward);
+  normalise_and_rotate(context, saved, w, scratch);
   const LinearInput& heads = saved.proj;
   const Lease input = heads.hold(context, "the input of proj", Pass::forward);
   attention.forward(context, heads.plain, saved.lse, saved.rotated);
@@ -89,7 +117,7 @@ std::optional<RowWgrad> MultiheadAttention::backward(const Context& context, Row
     }
     attention.backward(context, scratch.dqkv, scratch.dheads, saved.proj.plain, saved.rotated, saved.lse);
   }
-  rope(context, "rope_backward", scratch.dqkv, scratch.rope_table, attention.shape, kernels::rope_backward);
+  rotate_and_normalise_back(context, dw, saved, w, scratch);
   const At at(context.executor, Linear::qkv);
   qkv.backward(context, dx, dw.qkv, output_gradient(context, saved.qkv.input.site, scratch.dqkv, scratch.qkv), x,
                saved.qkv, w.qkv, scratch.dnormed, scratch.qkv);

@@ -5,13 +5,14 @@
 #include <optional>
 
 #include "kernels/attention.hpp"
+#include "kernels/qk_norm.hpp"
 #include "model/linear.hpp"
 
 namespace shard8::model {
 
 /// Causal attention of this rank's heads, timed as attention. Shapes as in kernels/attention.hpp: qkv and dqkv
 /// (tokens, qkv_width), o and dout (tokens, q_width), lse (batch, heads, seq) fp32. For llama queries and keys in qkv
-/// are rotated, and so are their gradients in dqkv.
+/// are rotated, and so are their gradients in dqkv. With norms of queries and keys they are normalised before.
 struct DotProductAttention {
   kernels::AttentionShape shape;
 
@@ -23,8 +24,9 @@ struct DotProductAttention {
                 const tensor::Tensor& qkv, const tensor::Tensor& lse) const;
 };
 
-/// The attention block of a layer: y (T_local, H) = x + attention(norm(x)). It computes the norm and QKV, rotates
-/// queries and keys (llama), and computes attention and the projection. Collective over the tensor group.
+/// The attention block of a layer: y (T_local, H) = x + attention(norm(x)). It computes the norm and QKV, normalises
+/// queries and keys (if their norms have weights), rotates them (llama), and computes attention and the projection.
+/// Collective over the tensor group.
 struct MultiheadAttention {
   LayernormLinear qkv;
   DotProductAttention attention;
@@ -32,18 +34,21 @@ struct MultiheadAttention {
 
   struct Weights {
     LayernormLinear::Weights qkv;
-    LinearWeights proj;
+    kernels::QkWeights qk_norm{};  ///< (head_dim) each; empty: queries and keys are not normalised
+    LinearWeights proj{};
   };
   struct Gradients {
     LayernormLinear::Gradients qkv;
-    AffineGradient proj;
+    kernels::QkWeights qk_norm{};  ///< (head_dim) fp32 each, of this rank's heads: added to
+    AffineGradient proj{};
   };
   /// What forward writes for backward, in memory that the caller provides.
   struct Saved {
     LayernormLinear::Saved qkv;
-    tensor::Tensor rotated;  ///< (tokens, qkv_width), queries and keys after the rotation
-    tensor::Tensor lse;      ///< (batch, heads, seq) fp32
-    LinearInput proj;        ///< (tokens, q_width): the result of attention, whose cast backward may recompute
+    tensor::Tensor unnormed;  ///< (tokens, qk_width), queries and keys before their norm; empty without the norm
+    tensor::Tensor rotated;   ///< (tokens, qkv_width), queries and keys after the rotation
+    tensor::Tensor lse;       ///< (batch, heads, seq) fp32
+    LinearInput proj;         ///< (tokens, q_width): the result of attention, whose cast backward may recompute
   };
   struct Scratch {
     LinearScratch qkv, proj;    ///< may have the same memory, unless proj's wgrad is deferred
@@ -65,6 +70,14 @@ struct MultiheadAttention {
   [[nodiscard]] std::optional<RowWgrad> backward(const Context& context, RowBackward&& proj, const tensor::Tensor& dx,
                                                  const Gradients& dw, const tensor::Tensor& x, const Saved& saved,
                                                  const Weights& w, const Scratch& scratch) const;
+
+ private:
+  kernels::QkHeads qk_heads() const { return {attention.shape.heads, attention.shape.kv_heads}; }
+  /// Normalises queries and keys of saved.rotated, if w.qk_norm is not empty, and rotates them.
+  void normalise_and_rotate(const Context& context, const Saved& saved, const Weights& w, const Scratch& scratch) const;
+  /// The backward of normalise_and_rotate, on scratch.dqkv.
+  void rotate_and_normalise_back(const Context& context, const Gradients& dw, const Saved& saved, const Weights& w,
+                                 const Scratch& scratch) const;
 };
 
 }  // namespace shard8::model

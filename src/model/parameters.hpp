@@ -27,6 +27,8 @@ enum class Parameter : std::uint8_t {
   norm1_bias,
   qkv_weight,
   qkv_bias,
+  q_norm_weight,  ///< (head_dim): norm of queries, which all query heads share
+  k_norm_weight,  ///< (head_dim): norm of keys, which all key heads share
   proj_weight,
   proj_bias,
   norm2_weight,
@@ -46,6 +48,9 @@ inline constexpr std::array kPositions{Parameter::positions};
 inline constexpr std::array kTableAndPositions{Parameter::table, Parameter::positions};
 inline constexpr std::array kLlamaLayer{Parameter::norm1_weight, Parameter::qkv_weight, Parameter::proj_weight,
                                         Parameter::norm2_weight, Parameter::fc1_weight, Parameter::fc2_weight};
+inline constexpr std::array kQkNormLayer{Parameter::norm1_weight,  Parameter::qkv_weight,  Parameter::q_norm_weight,
+                                         Parameter::k_norm_weight, Parameter::proj_weight, Parameter::norm2_weight,
+                                         Parameter::fc1_weight,    Parameter::fc2_weight};
 inline constexpr std::array kGpt2Layer{Parameter::norm1_weight, Parameter::norm1_bias,  Parameter::qkv_weight,
                                        Parameter::qkv_bias,     Parameter::proj_weight, Parameter::proj_bias,
                                        Parameter::norm2_weight, Parameter::norm2_bias,  Parameter::fc1_weight,
@@ -62,9 +67,10 @@ constexpr std::span<const Parameter> embedding_parameters(const deck::ModelConfi
   return gpt2 ? std::span<const Parameter>(parameter_order::kTableAndPositions)
               : std::span<const Parameter>(parameter_order::kTable);
 }
-constexpr std::span<const Parameter> layer_parameters(deck::Arch arch) {
-  return arch == deck::Arch::gpt2 ? std::span<const Parameter>(parameter_order::kGpt2Layer)
-                                  : std::span<const Parameter>(parameter_order::kLlamaLayer);
+constexpr std::span<const Parameter> layer_parameters(const deck::ModelConfig& model) {
+  if (model.arch == deck::Arch::gpt2) return parameter_order::kGpt2Layer;
+  if (model.qk_norm) return parameter_order::kQkNormLayer;
+  return parameter_order::kLlamaLayer;
 }
 constexpr std::span<const Parameter> root_parameters(deck::Arch arch) {
   return arch == deck::Arch::gpt2 ? std::span<const Parameter>(parameter_order::kGpt2Root)

@@ -127,7 +127,7 @@ HeldSum Transformer::forward_layers(const Context& context, fsdp::WeightStore& w
   for (std::int64_t l = 0; l < model_.layers; ++l) {
     const auto i = static_cast<std::size_t>(l);
     const At at(context.executor, layer_unit(l));
-    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(l), Pass::forward));
+    const auto w = TransformerLayer::bind(model_, weights.acquire(layer_unit(l), Pass::forward));
     const auto issue = context.timer().issue(profile::Issue::layer_forward);
     x = layer_.forward(context, activations_.residual[i + 1], activations_.layers[i], std::move(x), w,
                        activations_.layer_scratch);
@@ -166,7 +166,7 @@ void Transformer::head(const Context& context, fsdp::WeightStore& weights, fsdp:
 
 void Transformer::recompute_layer(const Context& context, fsdp::WeightStore& weights, std::int64_t layer) {
   const auto i = static_cast<std::size_t>(layer);
-  const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(layer_unit(layer), Pass::forward));
+  const auto w = TransformerLayer::bind(model_, weights.acquire(layer_unit(layer), Pass::forward));
   layer_.recompute(context, activations_.layers[i], activations_.residual[i], w, activations_.layer_scratch);
   weights.release(layer_unit(layer));
 }
@@ -188,14 +188,14 @@ std::optional<Gathering> Transformer::backward_layers(const Context& context, fs
     const int unit = layer_unit(l);
     const At at(context.executor, unit);
     if (recomputes_from_a_copy(model_, recipe_, l)) recompute_layer(context, weights, l);
-    const auto w = TransformerLayer::bind(dims_.arch, weights.acquire(unit, Pass::backward));
+    const auto w = TransformerLayer::bind(model_, weights.acquire(unit, Pass::backward));
     const Tensor& x = activations_.residual[i];
     const auto& saved = activations_.layers[i];
     if (model_.recompute == deck::Recompute::full && !recomputes_from_a_copy(model_, recipe_, l))
       layer_.recompute(context, saved, x, w, activations_.layer_scratch);
     const auto sums = gradients.begin(unit);
     const auto issue = context.timer().issue(profile::Issue::layer_backward);
-    const auto dw = TransformerLayer::bind_gradients(dims_.arch, sums.whole, sums.accumulate);
+    const auto dw = TransformerLayer::bind_gradients(model_, sums.whole, sums.accumulate);
     if (!begun) begin_layer(i);
     RowBackward fc2 = std::move(*begun);
     begun.reset();

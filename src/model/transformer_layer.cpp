@@ -37,24 +37,29 @@ Bound by_module(const Norm& norm, const Linear& linear) {
   return b;
 }
 
-TransformerLayer::Weights TransformerLayer::bind(deck::Arch arch, std::span<const Weight> weights) {
-  const ByParameter<Weight> unit(layer_parameters(arch), weights);
-  return by_module<Weights>(
+TransformerLayer::Weights TransformerLayer::bind(const deck::ModelConfig& model, std::span<const Weight> weights) {
+  const ByParameter<Weight> unit(layer_parameters(model), weights);
+  auto bound = by_module<Weights>(
       [&](Parameter weight, Parameter bias) {
         return Affine{unit[weight].plain(), unit[bias].plain()};
       },
       [&](Parameter weight, Parameter bias) {
         return LinearWeights{unit[weight], unit[bias].plain()};
       });
+  if (model.qk_norm)
+    bound.attention.qk_norm = {unit[Parameter::q_norm_weight].plain(), unit[Parameter::k_norm_weight].plain()};
+  return bound;
 }
 
-TransformerLayer::Gradients TransformerLayer::bind_gradients(deck::Arch arch, std::span<const Tensor> tensors,
-                                                             bool accumulate) {
-  const ByParameter<Tensor> unit(layer_parameters(arch), tensors);
+TransformerLayer::Gradients TransformerLayer::bind_gradients(const deck::ModelConfig& model,
+                                                             std::span<const Tensor> tensors, bool accumulate) {
+  const ByParameter<Tensor> unit(layer_parameters(model), tensors);
   const auto affine = [&](Parameter weight, Parameter bias) { return Affine{unit[weight], unit[bias]}; };
-  return by_module<Gradients>(affine, [&](Parameter weight, Parameter bias) {
+  auto bound = by_module<Gradients>(affine, [&](Parameter weight, Parameter bias) {
     return AffineGradient{affine(weight, bias), accumulate};
   });
+  bound.attention.qk_norm = {unit[Parameter::q_norm_weight], unit[Parameter::k_norm_weight]};
+  return bound;
 }
 
 HeldSum TransformerLayer::forward(const Context& context, const Tensor& y, const Saved& saved, HeldSum x,

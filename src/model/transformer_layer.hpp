@@ -39,9 +39,10 @@ class TransformerLayer {
   };
 
   /// The weights or the gradients of a layer's unit, as the layer's modules read them. The entries are in the order of
-  /// layer_parameters(arch); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
-  static Weights bind(deck::Arch arch, std::span<const Weight> weights);
-  static Gradients bind_gradients(deck::Arch arch, std::span<const tensor::Tensor> tensors, bool accumulate);
+  /// layer_parameters(model); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
+  static Weights bind(const deck::ModelConfig& model, std::span<const Weight> weights);
+  static Gradients bind_gradients(const deck::ModelConfig& model, std::span<const tensor::Tensor> tensors,
+                                  bool accumulate);
 
   /// Returns y (T_local, H) of x (T_local, H), written or as partial sums, as row_linear_forward says.
   /// Writes `saved`, and the sum of x if x is still partial sums. Collective over the tensor group, as are the other

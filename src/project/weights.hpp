@@ -10,8 +10,9 @@ namespace shard8::project {
 /// What remains of the weights of a layer of llama on one of `tensor` ranks if its MLP has no gate.
 inline double share_without_gate(const deck::ModelConfig& model, int tensor) {
   const auto h = static_cast<double>(model.hidden), f = static_cast<double>(model.ffn);
-  const double b = h / static_cast<double>(model.heads) * static_cast<double>(model.kv_heads);
-  const double others = (h * (h + 2 * b) + h * h) / tensor + 2 * h, projection = h * f / tensor;
+  const auto q = static_cast<double>(model.query_width()), k = static_cast<double>(model.key_width());
+  const double qk_norms = model.qk_norm ? 2 * static_cast<double>(model.head_width()) : 0;
+  const double others = (h * (q + 2 * k) + h * q) / tensor + 2 * h + qk_norms, projection = h * f / tensor;
   return (others + 2 * projection) / (others + 3 * projection);
 }
 
@@ -24,7 +25,8 @@ inline bool adds_gradients(const operation::Operation& operation) {
 /// Whether a kernel works on weights or gradients of a whole unit: casts, sums of squares, the optimizer, zeros.
 inline bool is_of_weights(const operation::Kernel& kernel, const operation::Operation& operation) {
   if (operation.location.linear) return false;
-  for (const char* of_tokens : {"rope", "rmsnorm", "layernorm", "embedding", "position", "make_sum", "residual"})
+  for (const char* of_tokens :
+       {"rope", "qk_norm", "rmsnorm", "layernorm", "embedding", "position", "make_sum", "residual"})
     if (kernel.name.starts_with(of_tokens)) return false;
   return true;
 }

@@ -24,7 +24,7 @@ using checkpoint::ManifestKey;
 namespace {
 
 constexpr std::string_view kDecay = "optimizer.decay_steps";
-constexpr std::string_view kValidation = "data.validation", kNoValidation = "0.0";
+constexpr std::string_view kHeadDim = "model.head_dim";
 constexpr std::array<std::string_view, 2> kInputs = {"data.path", "model.init_file"};  // compared by content
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -41,6 +41,31 @@ std::string shown(const std::string& value) { return value.empty() ? "\"\"" : va
 
 std::string shown(const ManifestInput& input) {
   return fmt::format("{} elements with digest {} ('{}')", input.length, input.digest, base::printable(input.path));
+}
+
+/// The value of model.head_dim in decks of versions without this key, by the number that `keys` gives for model.hidden
+/// and for model.heads; nothing if they are no such numbers.
+std::optional<std::string> head_dim_of(const std::map<std::string_view, const ManifestKey*>& keys) {
+  const auto number = [&](std::string_view name) {
+    std::int64_t value = 0;
+    if (const auto found = keys.find(name); found != keys.end()) {
+      const std::string& text = found->second->value;
+      std::from_chars(text.data(), text.data() + text.size(), value);
+    }
+    return value;
+  };
+  const std::int64_t hidden = number("model.hidden"), heads = number("model.heads");
+  return heads > 0 ? std::optional(fmt::format("{}", hidden / heads)) : std::nullopt;
+}
+
+/// What versions without a key of `now` did, in the key's spelling; nothing if the key changed nothing that they did.
+std::optional<std::string> value_before(const ManifestKey& key,
+                                        const std::map<std::string_view, const ManifestKey*>& saved) {
+  if (key.origin == deck::to_string(deck::Origin::fallback)) return std::nullopt;
+  if (key.key == "data.validation") return "0.0";  // they trained on all data
+  if (key.key == "model.qk_norm") return "false";
+  if (key.key == kHeadDim) return head_dim_of(saved);
+  return std::nullopt;
 }
 
 template <class Includes>
@@ -64,9 +89,9 @@ bool may_change_at_restart(const std::string& key) {
 }
 
 bool must_not_change_at_restart(const std::string& key) {
-  constexpr std::array<std::string_view, 8> kKeys = {"model.arch",   "model.hidden",        "model.ffn",
-                                                     "model.layers", "model.heads",         "model.kv_heads",
-                                                     "model.vocab",  "model.tie_embeddings"};
+  constexpr std::array<std::string_view, 10> kKeys = {
+      "model.arch",     "model.hidden", "model.ffn",     "model.layers", "model.heads",
+      "model.kv_heads", kHeadDim,       "model.qk_norm", "model.vocab",  "model.tie_embeddings"};
   return is_one_of(key, kKeys);
 }
 
@@ -77,14 +102,14 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
   for (const ManifestKey& k : now) {
     if (is_one_of(k.key, kInputs)) continue;
     const auto found = before.find(k.key);
-    // Versions without this key trained on all data.
-    if (found == before.end() && k.key == kValidation && k.origin != deck::to_string(deck::Origin::fallback) &&
-        k.value != kNoValidation)
-      changes.push_back({k.key, std::string(kNoValidation), k.value});
+    if (found == before.end())
+      if (const auto value = value_before(k, before); value && *value != k.value)
+        changes.push_back({k.key, *value, k.value});
     if (found == before.end() || found->second->value == k.value || (keeps_decay && k.key == kDecay)) continue;
     // Nobody has changed a default that follows from others, as the number of steps that are not timed does.
     const std::string_view fallback = deck::to_string(deck::Origin::fallback);
-    if (may_change_at_restart(k.key) && k.origin == fallback && found->second->origin == fallback) continue;
+    const bool derived = may_change_at_restart(k.key) || k.key == kHeadDim;
+    if (derived && k.origin == fallback && found->second->origin == fallback) continue;
     changes.push_back({k.key, found->second->value, k.value});
   }
   return changes;

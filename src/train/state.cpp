@@ -148,7 +148,8 @@ class Largest {
   }
 
   std::size_t kernel(const operation::Kernel& k) const {
-    if (k.name == "bias_gradient" || k.name == "rmsnorm_backward" || k.name == "layernorm_backward")
+    if (k.name == "bias_gradient" || k.name == "rmsnorm_backward" || k.name == "layernorm_backward" ||
+        k.name == "qk_norm_rope_backward")
       return kernels::norm_workspace_bytes(k.rows, k.cols);
     if (k.name == "embedding_backward")
       return kernels::embedding_workspace_bytes(k.rows, dims_.vocab_local, dims_.device);

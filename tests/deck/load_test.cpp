@@ -95,6 +95,7 @@ TEST(Load, defaults_are_those_of_the_structs) {
   expected.run.steps = 20;
   // Defaults that depend on other keys.
   expected.model.kv_heads = 4;
+  expected.model.head_dim = 16;
   expected.optimizer.decay_steps = 20;
   expected.fsdp.gather = Gather::bf16;
   EXPECT_EQ(to_yaml(c), to_yaml(expected));
@@ -108,6 +109,9 @@ TEST(Load, defaults_that_depend_on_other_keys) {
   EXPECT_FALSE(with({"model.arch=gpt2", "model.tie_embeddings=false"}).model.tie_embeddings);
   EXPECT_TRUE(with({"model.tie_embeddings=true"}).model.tie_embeddings);
   EXPECT_EQ(with({"model.heads=8"}).model.kv_heads, 8);
+  EXPECT_EQ(with({"model.heads=8"}).model.head_dim, 8);
+  EXPECT_EQ(with({"model.head_dim=0"}).model.head_dim, 16);
+  EXPECT_EQ(with({"model.head_dim=24", "model.hidden=66"}).model.head_dim, 24);
   EXPECT_EQ(with({"run.steps=3"}).run.timing_skip, 2);
   EXPECT_EQ(with({"run.steps=1"}).run.timing_skip, 0);
   EXPECT_EQ(with({"run.steps=7"}).optimizer.decay_steps, 7);

@@ -23,6 +23,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
 #include "tensor/arena.hpp"
@@ -139,6 +140,17 @@ class Bench {
     kernels::rope_table(exec_, table, 10000);
     const double rotated = 2.0 * size(qkv) * static_cast<double>(kRotated * 2 * kHalf) / static_cast<double>(kQkv);
     time("rope", rotated, [&] { kernels::rope_forward(exec_, qkv, table, kRotated); });
+    const kernels::QkHeads heads{kRotated - kRotated / 5, kRotated / 5};
+    const Shape head{2 * kHalf};
+    const Tensor unnormed = make({tokens_, kRotated * 2 * kHalf}, DType::bf16), head_w = make(head, DType::bf16),
+                 dq = make(head, DType::fp32), dk = make(head, DType::fp32);
+    kernels::cast(exec_, head_w, ones(head));
+    time("norm of q and k, rope", 1.5 * rotated, [&] {
+      kernels::qk_norm_rope_forward(exec_, qkv, unnormed, table, {head_w, head_w}, heads, 1e-6f);
+    });
+    time("norm of q and k, rope, backward", 1.5 * rotated, [&] {
+      kernels::qk_norm_rope_backward(exec_, qkv, {dq, dk}, unnormed, table, {head_w, head_w}, heads, 1e-6f, work);
+    });
   }
 
   void activations() {

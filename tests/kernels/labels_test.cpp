@@ -18,6 +18,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
 #include "tests/kernels/buffer.hpp"
@@ -112,6 +113,7 @@ std::vector<Operator> operators(DType dtype) {
   const auto upper = make({h}, DType::bf16), lower = make({h}, DType::i16);
   const auto sums = make({2, t}, DType::fp32), scores = make({t, v}, dtype);
   const auto qkv = make({t, 3 * h}, dtype), dqkv = make({t, 3 * h}, dtype), angles = make({2, 6, 4}, DType::fp32);
+  const auto unnormed = make({t, 2 * h}, dtype), head_w = make({8}, dtype), head_dw = make({8}, DType::fp32);
   const auto lse = make({2, 3, 6}, DType::fp32);
   const auto tokens = std::make_shared<Buffer>(Shape{t}, DType::i32, 3.0);
   const auto work = std::make_shared<Buffer>(Buffer::bytes(1 << 20));
@@ -204,6 +206,15 @@ std::vector<Operator> operators(DType dtype) {
       {"rope_table", [=](const Exec& e) { kernels::rope_table(e, *angles, 10000); }},
       {"rope_forward", [=](const Exec& e) { kernels::rope_forward(e, *qkv, *angles, 6); }},
       {"rope_backward", [=](const Exec& e) { kernels::rope_backward(e, *qkv, *angles, 6); }},
+      {"qk_norm_rope_forward",
+       [=](const Exec& e) {
+         kernels::qk_norm_rope_forward(e, *qkv, *unnormed, *angles, {*head_w, *head_w}, {4, 2}, 1e-5f);
+       }},
+      {"qk_norm_rope_backward",
+       [=](const Exec& e) {
+         kernels::qk_norm_rope_backward(e, *qkv, {*head_dw, *head_dw}, *unnormed, *angles, {*head_w, *head_w}, {4, 2},
+                                        1e-5f, *work);
+       }},
   };
   // On devices libraries run these operators, and no tool sees them.
   if constexpr (!tensor::kDevice) {

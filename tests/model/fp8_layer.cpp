@@ -17,9 +17,9 @@ using model::TransformerLayer;
 using tensor::Tensor;
 
 Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
-    : weights(TransformerLayer::bind(m.model.arch, m.fp8_weights())),
+    : weights(TransformerLayer::bind(m.model, m.fp8_weights())),
       gradient_tensors(m.gradients(Fp8Module::kLayer)),
-      gradients(TransformerLayer::bind_gradients(m.model.arch, gradient_tensors, false)) {
+      gradients(TransformerLayer::bind_gradients(m.model, gradient_tensors, false)) {
   Tensor table;
   if (m.model.arch == deck::Arch::llama) {
     table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, tensor::DType::fp32);
@@ -101,7 +101,7 @@ reference::LinearCasting Fp8Run::casting(const Fp8Module& m, Linear linear) cons
 void Fp8Run::expect_reference(const Fp8Module& m) const {
   reference::Graph graph;
   const auto leaves = leaves_of(graph, m, Fp8Module::kLayer);
-  const auto weights = reference::Layer::bind(m.model.arch, leaves);
+  const auto weights = reference::Layer::bind(m.model, leaves);
   const auto linear = [&](reference::Graph& g, Var input, const reference::Affine& w, Linear which) {
     return reference::linear(g, input, w.weight, w.bias, casting(m, which));
   };

@@ -18,6 +18,11 @@ deck::ModelConfig llama() {
   m.norm_eps = 1e-6, m.rope_theta = 5e5;
   return m;
 }
+deck::ModelConfig qwen3() {
+  deck::ModelConfig m = llama();
+  m.head_dim = 32, m.qk_norm = true;
+  return m;
+}
 deck::ModelConfig gpt2() {
   deck::ModelConfig m = llama();
   m.arch = deck::Arch::gpt2;
@@ -31,13 +36,62 @@ Lines differences(const std::string& text, const deck::ModelConfig& model) {
 }
 
 TEST(HuggingfaceConfig, WhatIsWrittenFits) {
-  for (const auto& model : {llama(), gpt2()}) {
+  for (const auto& model : {llama(), qwen3(), gpt2()}) {
     const std::string text = model::huggingface_config(model, tensor::DType::bf16);
     EXPECT_EQ(differences(text, model), Lines{}) << text;
     EXPECT_NE(text.find("\"torch_dtype\": \"bfloat16\""), std::string::npos) << text;
   }
   EXPECT_EQ(differences(model::huggingface_config(gpt2(), tensor::DType::fp32), llama()),
             Lines{"model_type = \"gpt2\", but model.arch = llama: set model.arch to gpt2"});
+  EXPECT_EQ(differences(model::huggingface_config(qwen3(), tensor::DType::fp32), llama()),
+            Lines{"model_type = \"qwen3\", but model.qk_norm = false: set model.qk_norm to true"});
+  EXPECT_EQ(differences(model::huggingface_config(llama(), tensor::DType::fp32), qwen3()),
+            Lines{"model_type = \"llama\", but model.qk_norm = true: set model.qk_norm to false"});
+  EXPECT_EQ(differences(model::huggingface_config(qwen3(), tensor::DType::fp32), gpt2()),
+            Lines{"model_type = \"qwen3\", but model.arch = gpt2: set model.arch to llama and model.qk_norm to true"});
+}
+
+// What Transformers reads: Qwen3Config has other keys and defaults than LlamaConfig.
+TEST(HuggingfaceConfig, Qwen3HasKeysAndDefaultsOfItsOwn) {
+  const std::string text = model::huggingface_config(qwen3(), tensor::DType::fp32);
+  for (const char* entry : {R"("Qwen3ForCausalLM")", R"("model_type": "qwen3")", R"("head_dim": 32)",
+                            R"("attention_bias": false)", R"("use_sliding_window": false)"})
+    EXPECT_NE(text.find(entry), std::string::npos) << entry << " in " << text;
+  EXPECT_EQ(text.find("mlp_bias"), std::string::npos) << text;
+  const std::string common = R"({"model_type": "qwen3", "num_attention_heads": 4, "rope_theta": 5e5, )";
+  const std::string kv = R"("num_key_value_heads": 2, )", width = R"("head_dim": 32, )";
+  EXPECT_EQ(differences(common + kv + R"("hidden_size": 64})", qwen3()),
+            Lines{"head_dim = 128 (Hugging Face's default), but model.head_dim = 32: set model.head_dim to 128"});
+  EXPECT_EQ(differences(common + width + R"("hidden_size": 64})", qwen3()),
+            Lines{"num_key_value_heads = 32 (Hugging Face's default), but model.kv_heads = 2: set model.kv_heads to "
+                  "32"});
+  // A window counts only where it is used.
+  for (const char* unused : {R"("sliding_window": 16)", R"("sliding_window": 16, "use_sliding_window": false)",
+                             R"("use_sliding_window": true)", R"("sliding_window": null, "use_sliding_window": true)"})
+    EXPECT_EQ(differences(common + kv + width + unused + "}", qwen3()), Lines{}) << unused;
+  const std::string used = R"("use_sliding_window": true, "sliding_window": 16})";
+  EXPECT_EQ(differences(common + kv + width + used, qwen3()),
+            Lines{"sliding_window = 16, but shard8 attends to all tokens of model.seq = 32: set model.seq to 16 or "
+                  "less"});
+  deck::ModelConfig longer = qwen3();
+  longer.seq = 8192;
+  EXPECT_EQ(differences(common + kv + width + R"("use_sliding_window": true})", longer).size(), 1u) << "4096";
+  EXPECT_EQ(differences(R"({"model_type": "qwen3_moe"})", qwen3()),
+            Lines{"model_type = \"qwen3_moe\", but shard8 has llama, qwen3 and gpt2: use weights of such a model"});
+}
+
+TEST(HuggingfaceConfig, WidthsOfHeadsAreCompared) {
+  deck::ModelConfig wide = llama();
+  wide.head_dim = 24;
+  const std::string heads = R"({"num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 5e5, )";
+  EXPECT_EQ(differences(heads + R"("hidden_size": 64, "head_dim": 24})", wide), Lines{});
+  EXPECT_EQ(differences(heads + R"("hidden_size": 64})", wide),
+            Lines{"hidden_size / num_attention_heads = 16, but model.head_dim = 24: set model.head_dim to 16"});
+  EXPECT_EQ(model::model_differences(wide, llama()),
+            Lines{"model.head_dim = 24 in the checkpoint, and 16 in the deck: set model.head_dim to 24"});
+  EXPECT_EQ(model::model_differences(qwen3(), llama()),
+            (Lines{"model.qk_norm = true in the checkpoint, and false in the deck: set model.qk_norm to true",
+                   "model.head_dim = 32 in the checkpoint, and 16 in the deck: set model.head_dim to 32"}));
 }
 
 TEST(HuggingfaceConfig, EachDifferenceIsALine) {
@@ -57,7 +111,7 @@ TEST(HuggingfaceConfig, EachDifferenceIsALine) {
                    "rope_scaling has rope_type = \"llama3\", but shard8 has the plain rotary embedding alone: use "
                    "weights of such a model"}));
   EXPECT_EQ(differences(R"({"model_type": "mistral"})", llama()),
-            Lines{"model_type = \"mistral\", but shard8 has llama and gpt2: use weights of such a model"});
+            Lines{"model_type = \"mistral\", but shard8 has llama, qwen3 and gpt2: use weights of such a model"});
 }
 
 TEST(HuggingfaceConfig, MissingKeysAreHuggingFacesDefaults) {
@@ -110,7 +164,7 @@ TEST(HuggingfaceConfig, OtherComputationsAreRefused) {
       {R"("rope_scaling": 2)", "rope_scaling = 2, but shard8 has the plain"},
       {R"("mlp_bias": true)", "mlp_bias = true, but shard8 computes a llama with false"},
       {R"("is_causal": false)", "is_causal = false"},
-      {R"("head_dim": 32)", "head_dim = 32, but shard8 computes a llama with 16"},
+      {R"("head_dim": 32)", "head_dim = 32, but model.head_dim = 16: set model.head_dim to 32"},
       {R"("sliding_window": 16)", "sliding_window = 16, but shard8 attends to all tokens of model.seq = 32"},
       {R"("layer_types": ["full_attention", "sliding_attention"])", "layer_types has \"sliding_attention\""},
       {R"("per_layer_config": {"0": {"num_key_value_heads": 1}})", "per_layer_config is there"},
@@ -118,6 +172,7 @@ TEST(HuggingfaceConfig, OtherComputationsAreRefused) {
        "quantization_config has quant_method = \"fp8\", but shard8 reads no quantized weights: give a copy in bf16"},
       {R"("quantization_config": {})", "quantization_config is there"},
       {R"("architectures": ["MistralForCausalLM"])", "architectures = [\"MistralForCausalLM\"], but shard8 has llama"},
+      {R"("architectures": ["Qwen3ForCausalLM"])", "but model.qk_norm = false: set model.qk_norm to true"},
       {R"("architectures": ["GPT2LMHeadModel"])", "but model.arch = llama: set model.arch to gpt2"}};
   for (const auto& [text, part] : table) {
     const Lines lines = differences(common + text + "}", llama());

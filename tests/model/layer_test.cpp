@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -28,9 +29,9 @@ constexpr int kLayer = 1;
 /// A layer's memory on this rank.
 struct Layer {
   Layer(Module& m, Recompute recompute)
-      : weights(bind(m.model.arch, m.weights(kLayer))),
+      : weights(bind(m.model, m.weights(kLayer))),
         gradient_tensors(m.gradients(kLayer)),
-        gradients(TransformerLayer::bind_gradients(m.model.arch, gradient_tensors, false)) {
+        gradients(TransformerLayer::bind_gradients(m.model, gradient_tensors, false)) {
     Tensor table;
     if (m.model.arch == deck::Arch::llama) {
       table = m.arena().allocate({2, m.dims.seq, m.dims.head_dim / 2}, DType::fp32);
@@ -41,8 +42,8 @@ struct Layer {
     scratch = memory.allocate_scratch(table, linear, linear, m.arena());
     saved = memory.allocate_saved(0, m.arena());
   }
-  static TransformerLayer::Weights bind(deck::Arch arch, const std::vector<Tensor>& plain) {
-    return TransformerLayer::bind(arch, std::vector<model::Weight>(plain.begin(), plain.end()));
+  static TransformerLayer::Weights bind(const deck::ModelConfig& model, const std::vector<Tensor>& plain) {
+    return TransformerLayer::bind(model, std::vector<model::Weight>(plain.begin(), plain.end()));
   }
 
   TransformerLayer::Weights weights;
@@ -56,7 +57,7 @@ struct Layer {
 struct Case {
   explicit Case(const Module& m)
       : leaves(leaves_of(graph, m, kLayer)),
-        layer(tests::reference::Layer::bind(m.model.arch, leaves)),
+        layer(tests::reference::Layer::bind(m.model, leaves)),
         x(graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1))),
         dy(m.random(m.dims.tokens(), m.dims.hidden, 2)) {}
 
@@ -74,8 +75,14 @@ void expect_gradients(const Module& m, const Case& c, const Layer& layer, std::s
                    m.whole_gradient(kLayer, static_cast<int>(p), layer.gradient_tensors[p]), c.leaves[p]->gradient);
 }
 
+/// Parameters of a layer before those of its MLP.
+std::size_t attention_parameters(const deck::ModelConfig& model) {
+  const auto all = model::layer_parameters(model);
+  return static_cast<std::size_t>(std::ranges::find(all, model::Parameter::norm2_weight) - all.begin());
+}
+
 void run_attention(const Setting& setting) {
-  Module m(tests::small_model(setting.arch), setting.compute);
+  Module m(tests::small_model(setting), setting.compute);
   Case c(m);
   const auto y = tests::reference::multihead_attention(c.graph, m.model, c.x, c.layer);
   c.graph.backward(y, c.dy);
@@ -93,11 +100,11 @@ void run_attention(const Setting& setting) {
   EXPECT_FALSE(module.backward(m.context, std::move(proj), dx, layer.gradients.attention, x, layer.saved.attention,
                                layer.weights.attention, layer.scratch.attention));
   m.expect_close("dx", m.whole_tokens(dx), c.x->gradient);
-  expect_gradients(m, c, layer, 0, c.leaves.size() / 2);
+  expect_gradients(m, c, layer, 0, attention_parameters(m.model));
 }
 
 void run_mlp(const Setting& setting) {
-  Module m(tests::small_model(setting.arch), setting.compute);
+  Module m(tests::small_model(setting), setting.compute);
   Case c(m);
   const auto y = tests::reference::layernorm_mlp(c.graph, m.model, c.x, c.layer);
   c.graph.backward(y, c.dy);
@@ -112,14 +119,14 @@ void run_mlp(const Setting& setting) {
   EXPECT_FALSE(module.backward(m.context, std::move(fc2), dx, layer.gradients.mlp, x, layer.saved.mlp,
                                layer.weights.mlp, layer.scratch.mlp));
   m.expect_close("dx", m.whole_tokens(dx), c.x->gradient);
-  expect_gradients(m, c, layer, c.leaves.size() / 2, c.leaves.size());
+  expect_gradients(m, c, layer, attention_parameters(m.model), c.leaves.size());
 }
 
 /// Attention of this rank's heads alone.
 void run_dot_product(const Setting& setting) {
-  Module m(tests::small_model(setting.arch), setting.compute);
+  Module m(tests::small_model(setting), setting.compute);
   tests::reference::Graph graph;
-  const auto qkv = graph.leaf(m.random(m.dims.tokens(), m.model.hidden + 2 * m.model.kv_heads * m.dims.head_dim, 4));
+  const auto qkv = graph.leaf(m.random(m.dims.tokens(), m.model.query_width() + 2 * m.model.key_width(), 4));
   const auto y =
       tests::reference::attention(graph, qkv, {m.model.heads, m.model.kv_heads, m.dims.head_dim, m.model.seq});
   const Matrix dy = m.random(y->value.rows, y->value.cols, 5);
@@ -132,7 +139,7 @@ void run_dot_product(const Setting& setting) {
   const Tensor mine = m.put(Module::columns(qkv->value, which)), o = m.output(m.dims.tokens(), m.dims.q_width());
   const Tensor lse = m.arena().allocate({m.dims.batch, m.dims.heads, m.dims.seq}, DType::fp32);
   module.forward(m.context, o, lse, mine);
-  m.expect_close("o", m.whole_columns(o, heads, m.model.hidden), y->value);
+  m.expect_close("o", m.whole_columns(o, heads, m.model.query_width()), y->value);
   const Tensor dqkv = m.output(m.dims.tokens(), m.dims.qkv_width());
   module.backward(m.context, dqkv, m.put(Module::columns(dy, heads)), o, mine, lse);
   m.expect_close("dqkv", m.whole_columns(dqkv, which, qkv->value.cols), qkv->gradient);
@@ -152,9 +159,10 @@ Results run_layer(Module& m, const Case& c, Recompute recompute) {
   EXPECT_TRUE(module.forward(m.context, r.y, layer.saved, x, layer.weights, layer.scratch).made());
   if (recompute == Recompute::full) {
     // Other layers use the same buffers in between.
-    for (const Tensor& t : {layer.saved.attention.rotated, layer.saved.middle, layer.saved.mlp.fc2.plain,
-                            layer.saved.mlp.preactivation, layer.saved.attention.proj.plain, layer.saved.attention.lse})
-      std::fill_n(t.data, t.bytes(), std::byte{0xff});
+    for (const Tensor& t :
+         {layer.saved.attention.unnormed, layer.saved.attention.rotated, layer.saved.middle, layer.saved.mlp.fc2.plain,
+          layer.saved.mlp.preactivation, layer.saved.attention.proj.plain, layer.saved.attention.lse})
+      if (!t.empty()) std::fill_n(t.data, t.bytes(), std::byte{0xff});
     module.recompute(m.context, layer.saved, x, layer.weights, layer.scratch);
   }
   auto begun = module.begin_backward(m.context, r.dx, layer.saved, layer.scratch);
@@ -164,7 +172,7 @@ Results run_layer(Module& m, const Case& c, Recompute recompute) {
 }
 
 void run_whole_layer(const Setting& setting) {
-  Module m(tests::small_model(setting.arch), setting.compute);
+  Module m(tests::small_model(setting), setting.compute);
   Case c(m);
   const auto y = tests::reference::layernorm_mlp(
       c.graph, m.model, tests::reference::multihead_attention(c.graph, m.model, c.x, c.layer), c.layer);
@@ -176,7 +184,7 @@ void run_whole_layer(const Setting& setting) {
 }
 
 void run_recompute(const Setting& setting) {
-  Module m(tests::small_model(setting.arch), setting.compute);
+  Module m(tests::small_model(setting), setting.compute);
   const Case c(m);
   const Results kept = run_layer(m, c, Recompute::none);
   for (const auto recompute : {Recompute::selective, Recompute::full}) {
@@ -192,7 +200,10 @@ void run_recompute(const Setting& setting) {
 
 template <class Run>
 void for_all_settings(Run run) {
-  for (const Setting& setting : tests::settings()) {
+  std::vector<Setting> all = tests::settings();
+  all.push_back({deck::Arch::llama, DType::fp32, true});
+  all.push_back({deck::Arch::llama, DType::bf16, true});
+  for (const Setting& setting : all) {
     SCOPED_TRACE(name_of(setting));
     run(setting);
   }

@@ -26,7 +26,8 @@ std::vector<Setting> settings() {
 }
 
 std::string name_of(const Setting& setting) {
-  return fmt::format("{} in {}", setting.arch == deck::Arch::llama ? "llama" : "gpt2", name_of(setting.compute));
+  return fmt::format("{}{} in {}", setting.arch == deck::Arch::llama ? "llama" : "gpt2",
+                     setting.qk_norm ? " with norms of queries and keys" : "", name_of(setting.compute));
 }
 
 deck::ModelConfig small_model(deck::Arch arch) {
@@ -39,6 +40,14 @@ deck::ModelConfig small_model(deck::Arch arch) {
   m.kv_heads = arch == deck::Arch::llama ? 4 : 8;
   m.vocab = 257;
   m.seq = 6;
+  return m;
+}
+
+deck::ModelConfig small_model(const Setting& setting) {
+  deck::ModelConfig m = small_model(setting.arch);
+  if (!setting.qk_norm) return m;
+  m.qk_norm = true;
+  m.head_dim = 6;
   return m;
 }
 
@@ -69,7 +78,7 @@ tensor::Arena poisoned_arena(std::int64_t bytes) {
 void widen(Matrix& m, const model::ParameterSpec& p, const deck::ModelConfig& model) {
   const bool norm = p.name.find("norm") != std::string::npos;
   const bool after_norm = p.linear == fp8::Linear::qkv || p.linear == fp8::Linear::fc1;
-  const std::int64_t head_dim = model.hidden / model.heads;
+  const std::int64_t head_dim = model.head_width();
   // Rows of qkv that give values set the columns of proj's input; rows of `up` (llama) set those of fc2's input.
   const std::int64_t first = p.linear == fp8::Linear::qkv ? p.rows - model.kv_heads * head_dim
                              : p.linear == fp8::Linear::fc1 && model.arch == deck::Arch::llama ? model.ffn

@@ -24,6 +24,7 @@ using reference::Var;
 struct Setting {
   deck::Arch arch = deck::Arch::llama;
   tensor::DType compute = tensor::DType::fp32;
+  bool qk_norm = false;
 };
 /// llama and gpt2, in fp32 and bf16.
 std::vector<Setting> settings();
@@ -32,6 +33,8 @@ std::string name_of(const Setting& setting);
 /// A model of one layer whose sizes divide by 4 ranks, with as few key heads as possible, and a vocabulary that does
 /// not divide by 4.
 deck::ModelConfig small_model(deck::Arch arch);
+/// The same; with norms of queries and keys its heads are not hidden / heads wide.
+deck::ModelConfig small_model(const Setting& setting);
 
 /// Everything that a module of a model needs on this rank, in a tensor group of all ranks. It cuts whole matrices,
 /// which every rank holds, into the ranks' parts, and puts parts together to whole matrices.

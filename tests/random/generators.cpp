@@ -90,20 +90,33 @@ void draw_kv_heads(RandomDeck& d, Draw& draw) {
   d.config.model.kv_heads = grouped ? draw.one_of(std::span<const std::int64_t>(divisors)) : d.config.model.heads;
 }
 
-/// Draws the width of a head, from which model.hidden follows.
-void draw_hidden(RandomDeck& d, Draw& draw) {
-  deck::ModelConfig& m = d.config.model;
-  const std::int64_t tensor = d.config.mesh.tensor, g = multiple(d.config);
+/// Draws the width of a head such that the widths of all heads of a tensor rank are the multiples that the recipe
+/// needs.
+std::int64_t draw_width(const Config& c, Draw& draw) {
+  const deck::ModelConfig& m = c.model;
+  const std::int64_t tensor = c.mesh.tensor, g = multiple(c);
   const std::int64_t heads = m.heads / tensor, kv_heads = m.kv_heads / tensor;
   const auto fits = [&](std::int64_t width) {
-    if (is_llama(d.config) && width % 2 != 0) return false;
+    if (is_llama(c) && width % 2 != 0) return false;
     if (heads * width % g != 0) return false;
     return g > 16 ? kv_heads * width % g == 0 : 2 * kv_heads * width % g == 0;
   };
   std::int64_t least = 1;
   while (!fits(least)) ++least;
   const std::int64_t most = std::max<std::int64_t>(1, 72 / (least * m.heads));
-  m.hidden = m.heads * least * draw.between(1, std::min<std::int64_t>(most, 8));
+  return least * draw.between(1, std::min<std::int64_t>(most, 8));
+}
+
+void draw_hidden(RandomDeck& d, Draw& draw) {
+  d.config.model.hidden = d.config.model.heads * draw_width(d.config, draw);
+}
+
+/// Draws a width of heads at times, and then at times another model.hidden, which need not be a multiple of heads.
+void draw_head_dim(RandomDeck& d, Draw& draw) {
+  if (!is_llama(d.config) || draw.chance(0.6)) return;
+  d.config.model.head_dim = draw_width(d.config, draw);
+  const std::int64_t g = multiple(d.config);
+  if (draw.chance(0.5)) d.config.model.hidden = g * draw.between(1, std::max<std::int64_t>(1, 72 / g));
 }
 
 void draw_ffn(RandomDeck& d, Draw& draw) {
@@ -210,6 +223,9 @@ constexpr Generator kGenerators[] = {
     {"model.heads", draw_heads},
     {"model.kv_heads", draw_kv_heads},
     {"model.hidden", draw_hidden},
+    {"model.head_dim", draw_head_dim},
+    {"model.qk_norm",
+     [](RandomDeck& d, Draw& draw) { d.config.model.qk_norm = is_llama(d.config) && draw.chance(0.4); }},
     {"model.ffn", draw_ffn},
     {"model.layers",
      [](RandomDeck& d, Draw& draw) {

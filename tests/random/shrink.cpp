@@ -177,14 +177,20 @@ std::vector<Action> changes_of(const RandomDeck& deck) {
   for (const std::int64_t heads : {c.mesh.tensor, c.model.heads / 2}) {
     if (heads < 1 || heads >= c.model.heads) continue;
     changes.push_back([heads](RandomDeck& d) {
-      d.config.model.hidden = d.config.model.hidden / d.config.model.heads * heads;
-      d.config.model.heads = d.config.model.kv_heads = heads;
+      deck::ModelConfig& m = d.config.model;
+      const std::int64_t width = m.head_width();
+      if (m.query_width() == m.hidden) m.hidden = width * heads;
+      m.heads = m.kv_heads = heads;
     });
   }
-  const std::int64_t width = c.model.hidden / c.model.heads;
+  const std::int64_t width = c.model.head_width();
   for (const std::int64_t smaller : {std::int64_t{2}, width / 2, width - 2})
     if (smaller >= 1 && smaller < width)
-      changes.push_back([smaller](RandomDeck& d) { d.config.model.hidden = d.config.model.heads * smaller; });
+      changes.push_back([smaller](RandomDeck& d) {
+        deck::ModelConfig& m = d.config.model;
+        if (m.query_width() == m.hidden) m.hidden = m.heads * smaller;
+        m.head_dim = smaller;
+      });
   return changes;
 }
 

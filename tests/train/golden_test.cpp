@@ -33,11 +33,19 @@ std::string name_of(const Variant& v) {
                      v.mesh[2], v.micro_batch, v.reshard, v.recompute, v.overlap);
 }
 
-deck::Config config_for(const std::string& arch, const Variant& v) {
-  const bool llama = arch == "llama";
-  const std::string gold = fmt::format("{}/tests/gold/{}_tiny.h5", SHARD8_SOURCE_DIR, arch);
+/// The keys of the group model in which the references differ. `name`: that of the reference's file.
+std::string model_of(const std::string& name) {
+  if (name == "gpt2") return "arch: gpt2, ffn: 256, kv_heads: 4";
+  if (name == "llama") return "arch: llama, ffn: 192, kv_heads: 2";
+  SHARD8_REQUIRE(name == "qwen3", "there is no reference '{}'", name);
+  return "arch: llama, ffn: 96, kv_heads: 2, head_dim: 32, qk_norm: true, rope_theta: 1e6, norm_eps: 1e-6, "
+         "tie_embeddings: true";
+}
+
+deck::Config config_for(const std::string& name, const Variant& v) {
+  const std::string gold = fmt::format("{}/tests/gold/{}_tiny.h5", SHARD8_SOURCE_DIR, name);
   const std::string text = fmt::format(R"(
-model: {{arch: {}, hidden: 64, ffn: {}, layers: 2, heads: 4, kv_heads: {}, vocab: 256, seq: 32, init_file: "{}:/init", recompute: {}}}
+model: {{{}, hidden: 64, layers: 2, heads: 4, vocab: 256, seq: 32, init_file: "{}:/init", recompute: {}}}
 mesh: {{replicate: {}, shard: {}, tensor: {}}}
 precision: {{compute: fp32}}
 fsdp: {{reshard_after_forward: {}}}
@@ -46,8 +54,8 @@ optimizer: {{lr: 0.003, min_lr: 0.0003, warmup: 4}}
 data: {{kind: tokens, path: "{}:/tokens", batch: 8, micro_batch: {}}}
 run: {{steps: 20}}
 )",
-                                       arch, llama ? 192 : 256, llama ? 2 : 4, gold, v.recompute, v.mesh[0], v.mesh[1],
-                                       v.mesh[2], v.reshard, v.overlap, gold, v.micro_batch);
+                                       model_of(name), gold, v.recompute, v.mesh[0], v.mesh[1], v.mesh[2], v.reshard,
+                                       v.overlap, gold, v.micro_batch);
   return deck::load_text(text, "golden.yaml").config;
 }
 
@@ -160,6 +168,7 @@ void run_variants(const std::string& arch) {
 
 TEST(Llama, EqualsTheReference) { run_variants("llama"); }
 TEST(Gpt2, EqualsTheReference) { run_variants("gpt2"); }
+TEST(Qwen3, EqualsTheReference) { run_variants("qwen3"); }
 
 }  // namespace
 }  // namespace shard8

@@ -31,21 +31,23 @@ deck::Config load(const std::string& deck, const std::vector<std::string>& overr
   return deck::load(fmt::format("{}/inputs/{}", SHARD8_SOURCE_DIR, deck), overrides).config;
 }
 
-constexpr const char* kDecks[] = {"plan/llama3_8b.yaml",    "plan/llama3_70b.yaml",    "plan/llama3_405b.yaml",
-                                  "small/gpt2_tokens.yaml", "small/llama_uneven.yaml", "fp8/block.yaml"};
+constexpr const char* kDecks[] = {"plan/llama3_8b.yaml", "plan/llama3_70b.yaml",   "plan/llama3_405b.yaml",
+                                  "plan/qwen3_4b.yaml",  "small/gpt2_tokens.yaml", "small/llama_uneven.yaml",
+                                  "fp8/block.yaml"};
 
 operation::Operations operations(const deck::Config& config, const train::StepOfRun& step = {}) {
   const auto setup = train::Setup::make(config, 0, 1);
   return train::record_step(setup, step);
 }
 
-/// 6·(parameters in matrix products) + 6·layers·hidden·seq.
+/// 6·(parameters in matrix products) + 6·layers·heads·head_dim·seq.
 double formula(const deck::ModelConfig& model) {
   std::int64_t parameters = 0;
   for (const auto& unit : model::make_units(model))
     for (const auto& p : unit.parameters)
       if (p.linear || p.name == "head.weight") parameters += p.rows * p.cols;
-  return 6.0 * static_cast<double>(parameters) + 6.0 * static_cast<double>(model.layers * model.hidden * model.seq);
+  return 6.0 * static_cast<double>(parameters) +
+         6.0 * static_cast<double>(model.layers * model.query_width() * model.seq);
 }
 
 TEST(Flops, OfTheListAreTheFormula) {

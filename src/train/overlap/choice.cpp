@@ -175,8 +175,10 @@ profile::Conditions overlap_conditions(const deck::Config& config, profile::Cond
   const deck::Layout layout = deck::lay_out(config);
   conditions.emplace_back("micro_batch", fmt::format("{}", layout.micro_batch));
   conditions.emplace_back("accumulate", wgrads_add(Setup::make(config, 0, 1)) ? "true" : "false");
-  for (const char* key : kKeys) conditions.emplace_back(key, value_text(deck::field_at(key), config));
-  for (const deck::Field& field : deck::overlap_fields())  // settings of the methods
+  const auto add = [&](const char* key) { conditions.emplace_back(key, value_text(deck::field_at(key), config)); };
+  for (const char* key : kKeys) add(key);
+  if (config.model.query_width() != config.model.hidden) add("model.head_dim");  // older files do not have the key
+  for (const deck::Field& field : deck::overlap_fields())                        // settings of the methods
     if (std::holds_alternative<deck::Access<std::int64_t>>(field.access))
       conditions.emplace_back(fmt::format("overlap.{}", field.key), value_text(field, config));
   return conditions;

@@ -128,8 +128,17 @@ Var head_loss(Graph& graph, Var x, Var head, const std::vector<std::int32_t>& ta
   return node;
 }
 
-Layer Layer::bind(deck::Arch arch, const std::vector<Var>& v) {
-  if (arch == deck::Arch::llama)
+Layer Layer::bind(const deck::ModelConfig& model, const std::vector<Var>& v) {
+  if (model.qk_norm)
+    return {{v.at(0), nullptr},
+            {v.at(1), nullptr},
+            {v.at(4), nullptr},
+            {v.at(5), nullptr},
+            {v.at(6), nullptr},
+            {v.at(7), nullptr},
+            v.at(2),
+            v.at(3)};
+  if (model.arch == deck::Arch::llama)
     return {{v.at(0), nullptr}, {v.at(1), nullptr}, {v.at(2), nullptr},
             {v.at(3), nullptr}, {v.at(4), nullptr}, {v.at(5), nullptr}};
   return {{v.at(0), v.at(1)}, {v.at(2), v.at(3)}, {v.at(4), v.at(5)},
@@ -150,8 +159,10 @@ Var layernorm_linear(Graph& graph, const deck::ModelConfig& model, Var x, const 
 
 Var multihead_attention(Graph& graph, const deck::ModelConfig& model, Var x, const Layer& w,
                         const LinearOperation& linear) {
-  const std::int64_t dim = model.hidden / model.heads;
+  const std::int64_t dim = model.head_width();
   Var qkv = layernorm_linear(graph, model, x, w.norm1, w.qkv, fp8::Linear::qkv, linear);
+  if (w.q_norm != nullptr) qkv = head_norm(graph, qkv, w.q_norm, {0, model.heads, dim}, model.norm_eps);
+  if (w.k_norm != nullptr) qkv = head_norm(graph, qkv, w.k_norm, {model.heads, model.kv_heads, dim}, model.norm_eps);
   if (model.arch == deck::Arch::llama)
     qkv = rope(graph, qkv, model.heads + model.kv_heads, dim, model.seq, model.rope_theta);
   const Var heads = attention(graph, qkv, {model.heads, model.kv_heads, dim, model.seq});

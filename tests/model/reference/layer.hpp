@@ -18,7 +18,8 @@ struct Affine {
 /// The parameters of a transformer layer, from those of its unit in the order of model::make_units.
 struct Layer {
   Affine norm1, qkv, proj, norm2, fc1, fc2;
-  static Layer bind(deck::Arch arch, const std::vector<Var>& v);
+  Var q_norm = nullptr, k_norm = nullptr;  ///< null: queries and keys are not normalised
+  static Layer bind(const deck::ModelConfig& model, const std::vector<Var>& v);
 };
 
 /// How a linear of the layer is computed: in plain arithmetic, or with the casts of a recipe.

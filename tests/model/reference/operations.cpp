@@ -115,6 +115,39 @@ Var normalise(Graph& graph, Var x, Var weight, Var bias, double eps) {
 Var rmsnorm(Graph& graph, Var x, Var weight, double eps) { return normalise(graph, x, weight, nullptr, eps); }
 Var layernorm(Graph& graph, Var x, Var weight, Var bias, double eps) { return normalise(graph, x, weight, bias, eps); }
 
+Var head_norm(Graph& graph, Var x, Var weight, const HeadRange& heads, double eps) {
+  const std::int64_t rows = x->value.rows, dim = heads.dim;
+  const auto count = static_cast<double>(dim);
+  Matrix y = x->value, rstd(rows, heads.count);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t h = 0; h < heads.count; ++h) {
+      const std::int64_t first = (heads.first + h) * dim;
+      double square = 0;
+      for (std::int64_t i = 0; i < dim; ++i) square += x->value(r, first + i) * x->value(r, first + i) / count;
+      rstd(r, h) = 1 / std::sqrt(square + eps);
+      for (std::int64_t i = 0; i < dim; ++i) y(r, first + i) *= rstd(r, h) * weight->value(i, 0);
+    }
+  const Var node = graph.leaf(std::move(y));
+  node->backward = [=] {
+    Matrix dx = node->gradient;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t h = 0; h < heads.count; ++h) {
+        const std::int64_t first = (heads.first + h) * dim;
+        double along = 0;
+        for (std::int64_t i = 0; i < dim; ++i) {
+          const double unit = x->value(r, first + i) * rstd(r, h), dy = node->gradient(r, first + i);
+          weight->gradient(i, 0) += dy * unit;
+          along += weight->value(i, 0) * dy * unit / count;
+        }
+        for (std::int64_t i = 0; i < dim; ++i)
+          dx(r, first + i) = rstd(r, h) * (weight->value(i, 0) * node->gradient(r, first + i) -
+                                           x->value(r, first + i) * rstd(r, h) * along);
+      }
+    for (std::size_t i = 0; i < dx.values.size(); ++i) x->gradient.values[i] += dx.values[i];
+  };
+  return node;
+}
+
 Var swiglu(Graph& graph, Var gate_up) {
   const std::int64_t rows = gate_up->value.rows, n = gate_up->value.cols / 2;
   const auto sigmoid = [](double g) { return 1 / (1 + std::exp(-g)); };

@@ -52,6 +52,13 @@ Var rmsnorm(Graph& graph, Var x, Var weight, double eps);
 /// weight·(x − mean)/sqrt(var + eps) + bias of each row; weight, bias (H, 1).
 Var layernorm(Graph& graph, Var x, Var weight, Var bias, double eps);
 
+/// Some of the heads of a row, each `dim` wide.
+struct HeadRange {
+  std::int64_t first = 0, count = 0, dim = 0;
+};
+/// rmsnorm of each head of the range in each row; weight (dim, 1). Other columns stay as they are.
+Var head_norm(Graph& graph, Var x, Var weight, const HeadRange& heads, double eps);
+
 /// silu(gate)·up of rows [gate | up].
 Var swiglu(Graph& graph, Var gate_up);
 /// x/2·(1 + tanh(sqrt(2/π)·(x + 0.044715·x³))).
