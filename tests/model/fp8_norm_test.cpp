@@ -69,7 +69,7 @@ void run_setting(const Fp8Setting& setting, bool recompute) {
 
   tests::reference::Graph graph;
   const auto leaves = leaves_of(graph, m, Fp8Module::kLayer);
-  const auto w = tests::reference::Layer::bind(m.model.arch, leaves);
+  const auto w = tests::reference::Layer::bind(m.model, leaves);
   const auto in = graph.leaf(x);
   const auto linear = [&](tests::reference::Graph& g, tests::Var input, const tests::reference::Affine& of, Linear) {
     return tests::reference::linear(

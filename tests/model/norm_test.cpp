@@ -28,7 +28,7 @@ void run_norm(const Setting& setting) {
   const bool gpt2 = setting.arch == deck::Arch::gpt2;
   tests::reference::Graph graph;
   const auto leaves = leaves_of(graph, m, kLayer);
-  const auto reference = tests::reference::Layer::bind(setting.arch, leaves);
+  const auto reference = tests::reference::Layer::bind(m.model, leaves);
   const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1, 2.0, 0.5));
   const auto y = tests::reference::norm(graph, m.model, x, reference.norm1);
   const Matrix dy = m.random(y->value.rows, y->value.cols, 2);
@@ -67,7 +67,7 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   const bool gpt2 = setting.arch == deck::Arch::gpt2;
   tests::reference::Graph graph;
   const auto leaves = leaves_of(graph, m, kLayer);
-  const auto reference = tests::reference::Layer::bind(setting.arch, leaves);
+  const auto reference = tests::reference::Layer::bind(m.model, leaves);
   const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const auto y = tests::reference::layernorm_linear(graph, m.model, x, reference.norm1, reference.qkv);
   const Matrix dy = m.random(y->value.rows, y->value.cols, 2);
