@@ -54,6 +54,24 @@ struct HeadShare {
   }
 };
 
+/// Σ of the values of `share` neighbouring threads of a warp, a power of two, returned to all of them. All threads of
+/// the warp must call it. Only for teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION float sum_of_share(float value, [[maybe_unused]] int share) {
+#if defined(__CUDA_ARCH__)
+  for (int step = share / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+#endif
+  return value;
+}
+
+/// Σ of the values of those threads of a warp that have the same place in their share of `share` neighbours, a power of
+/// two, returned to all of them. All threads of the warp must call it. Only for teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION float sum_over_shares(float value, [[maybe_unused]] int share) {
+#if defined(__CUDA_ARCH__)
+  for (int step = share; step < 32; step *= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+#endif
+  return value;
+}
+
 /// Throws Error(failed) unless the arguments have the counts that kernels/qk_norm.hpp states.
 inline void require_qk_norm(const char* kernel, const tensor::Tensor& qkv, const tensor::Tensor& unnormed,
                             const tensor::Tensor& table, const QkWeights& weights, const QkHeads& heads) {
