@@ -140,7 +140,7 @@ void OverlapTiming::choose_algorithms() {
   comm::agree(world_, [&] {
     if (!libraries_->adopt(algorithms))
       base::fail(base::ExitCode::environment,
-                 "this rank has another kind of device or version of cuBLASLt than rank 0: start all ranks on the same "
+                 "this rank has another kind of device or version of cuBLASLt or CUTLASS than rank 0: start all ranks on the same "
                  "kind of node");
   });
 }
