@@ -58,7 +58,8 @@ class Libraries {
   std::string algorithms() const;
   /// Adopts the algorithms of a text that algorithms() returned, in this process or another. An adopted algorithm that
   /// does not run is replaced at the product's first run. Returns false, and changes nothing, if the text is for
-  /// another kind of device, or another version of cuBLASLt or CUTLASS. Throws base::Error if a line of the text is malformed.
+  /// another kind of device, or another version of cuBLASLt or CUTLASS. Throws base::Error if a line of the text is
+  /// malformed.
   [[nodiscard]] bool adopt(std::string_view algorithms);
 
   /// The algorithm chosen for one product, for reports. Times are of one run, in microseconds.

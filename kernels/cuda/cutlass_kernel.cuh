@@ -6,12 +6,12 @@
 #include <cutlass/numeric_types.h>
 #include <cutlass/version.h>
 
+#include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cute/tensor.hpp>
 #include <cutlass/detail/blockwise_scale_layout.hpp>
 #include <cutlass/epilogue/collective/collective_builder.hpp>
 #include <cutlass/epilogue/dispatch_policy.hpp>
 #include <cutlass/gemm/collective/collective_builder.hpp>
-#include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <type_traits>
 

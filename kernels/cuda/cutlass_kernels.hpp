@@ -19,9 +19,9 @@ struct CutlassProblem {
   const float* right_scale_inv = nullptr;  ///< LtScaling::tile_128, or (depth/128, cols)
   const void* added = nullptr;             ///< null: nothing is added
   void* out = nullptr;
-  int swizzle = 1;            ///< CutlassConfig::swizzle
-  bool along_rows = true;     ///< CutlassConfig::along_rows
-  int multiprocessors = 0;    ///< of the device: as many blocks run
+  int swizzle = 1;          ///< CutlassConfig::swizzle
+  bool along_rows = true;   ///< CutlassConfig::along_rows
+  int multiprocessors = 0;  ///< of the device: as many blocks run
 };
 
 /// The version of CUTLASS, as CutlassConfig::version.

@@ -20,9 +20,9 @@ enum class LtTuning : std::uint8_t {
   exhaustive,  ///< as candidates; all algorithms are timed too, only to compare: the choice is the same
 };
 
-/// Matrix products by cuBLASLt, and where it is faster by CUTLASS (cutlass_gemm.hpp), on the device that is current at construction. A product that has an algorithm takes
-/// one look-up and one cublasLtMatmul, on any stream, and allocates nothing on host or device. Two threads must not use
-/// one object at once. All errors are base::Error.
+/// Matrix products by cuBLASLt, and where it is faster by CUTLASS (cutlass_gemm.hpp), on the device that is current at
+/// construction. A product that has an algorithm takes one look-up and one cublasLtMatmul, on any stream, and allocates
+/// nothing on host or device. Two threads must not use one object at once. All errors are base::Error.
 class LtGemm {
  public:
   static constexpr int kCandidates = 16;
@@ -41,8 +41,8 @@ class LtGemm {
   }
 
   /// Adopts algorithms that were chosen elsewhere, in place of its own. An algorithm that does not run is replaced at
-  /// its first run. Returns false, and changes nothing, if the algorithms are for another version of cuBLASLt or another
-  /// kind of device, or if one of them is another version of CUTLASS's.
+  /// its first run. Returns false, and changes nothing, if the algorithms are for another version of cuBLASLt or
+  /// another kind of device, or if one of them is another version of CUTLASS's.
   [[nodiscard]] bool adopt(const LtAlgorithms& algorithms);
 
   /// Enqueues the product. Throws Error(environment) if no algorithm runs.

@@ -167,11 +167,10 @@ std::string text_of(const LtFactor& factor) {
 
 std::string line_of(const LtAlgorithm& a) {
   const LtGemmKey& k = a.key;
-  std::string line =
-      fmt::format("gemm {} {} {} {} {} {} {:d} {:d} {:d} {:d} {} us {} {} {} of {} {} {}",
-                  tensor::name_of(k.out), k.rows, k.cols, k.depth, text_of(k.left), text_of(k.right), k.accumulate,
-                  k.bias, k.addend, k.fast_accumulation, k.alignment, a.microseconds, a.first_microseconds,
-                  a.searched_microseconds, a.index, a.offered, a.refused);
+  std::string line = fmt::format("gemm {} {} {} {} {} {} {:d} {:d} {:d} {:d} {} us {} {} {} of {} {} {}",
+                                 tensor::name_of(k.out), k.rows, k.cols, k.depth, text_of(k.left), text_of(k.right),
+                                 k.accumulate, k.bias, k.addend, k.fast_accumulation, k.alignment, a.microseconds,
+                                 a.first_microseconds, a.searched_microseconds, a.index, a.offered, a.refused);
   if (a.cutlass.version > 0) {
     return line + fmt::format(" {} {} {} {:d}\n", kCutlass, a.cutlass.version, a.cutlass.swizzle, a.cutlass.along_rows);
   }

@@ -96,7 +96,7 @@ struct LtGemmKeyHash {
 struct CutlassConfig {
   std::int32_t version = 0;  ///< of CUTLASS, 450 for 4.5.0; 0: cuBLASLt computes the product
   std::int32_t swizzle = 1;  ///< how many tiles lie side by side in a band of tiles: 1, 2, 4 or 8
-  bool along_rows = true;    ///< neighbouring tiles follow each other down the rows of the output, else along its columns
+  bool along_rows = true;  ///< neighbouring tiles follow each other down the rows of the output, else along its columns
 
   auto operator<=>(const CutlassConfig&) const = default;
 };
@@ -120,8 +120,9 @@ struct LtAlgorithm {
 };
 static_assert(std::is_trivially_copyable_v<LtAlgorithm>);
 
-/// Algorithms for one version of cuBLASLt on one kind of device, some of them CUTLASS's. A plan file keeps them. All ranks must use the same
-/// ones: each rank could time another algorithm as the fastest, and would then sum in another order.
+/// Algorithms for one version of cuBLASLt on one kind of device, some of them CUTLASS's. A plan file keeps them. All
+/// ranks must use the same ones: each rank could time another algorithm as the fastest, and would then sum in another
+/// order.
 struct LtAlgorithms {
   std::uint64_t library = 0;  ///< cublasLtGetVersion()
   std::int32_t compute_capability = 0;
