@@ -105,7 +105,7 @@ struct CutlassConfig {
 /// Times are of one run.
 struct LtAlgorithm {
   LtGemmKey key;
-  CutlassConfig cutlass;                 ///< if its version is not 0, CUTLASS computes the product
+  CutlassConfig cutlass{};               ///< if its version is not 0, CUTLASS computes the product
   std::array<std::uint64_t, 8> bytes{};  ///< cublasLtMatmulAlgo_t; zeros where CUTLASS computes the product
   std::uint64_t workspace_bytes = 0;
   float microseconds = 0;        ///< of the chosen algorithm; 0: not timed, it is the heuristic's first guess that ran

@@ -31,7 +31,7 @@ struct LtGemmArgs {
 struct LtCandidate {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
-  CutlassConfig cutlass;  ///< if its version is not 0, CUTLASS computes the product, and the rest means nothing
+  CutlassConfig cutlass{};  ///< if its version is not 0, CUTLASS computes the product, and the rest means nothing
 
   bool is_cutlass() const { return cutlass.version > 0; }
 };
