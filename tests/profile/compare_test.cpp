@@ -300,6 +300,46 @@ TEST(Compared, no_time_of_a_busy_machine_is_judged) {
       << copy.compared().notes[0];
 }
 
+TEST(Compared, no_time_of_cores_that_changed_their_speed_is_judged) {
+  const Copy copy;
+  copy.slow("step", "", 5);
+  const auto with_work = [&](double other) {
+    RecordedRun a = read_run(Copy::recorded("a")), b = read_run(copy.path());
+    a.core_work_s = 4e-6;
+    b.core_work_s = other;
+    return std::pair(a, b);
+  };
+  const auto compared = [&](double other) {
+    const auto [a, b] = with_work(other);
+    return compare_runs(a, b, {});
+  };
+  EXPECT_EQ(compared(0).exceeded, Texts{"step mean: +400.0 %"});  // not known
+  EXPECT_EQ(compared(4.07e-6).exceeded, Texts{"step mean: +400.0 %"});
+  EXPECT_TRUE(compared(4.07e-6).notes.empty());
+  for (const double other : {3.8e-6, 4.2e-6}) {
+    const Comparison c = compared(other);
+    EXPECT_FALSE(c.times_judged);
+    EXPECT_EQ(c.exceeded, Texts{});
+    EXPECT_EQ(figure(c, "step", "mean").verdict, ComparedFigure::Verdict::within);
+    ASSERT_EQ(c.notes.size(), 1u);
+    EXPECT_NE(c.notes[0].find("4.00 us: their clock, or what shared them, was not the same, so no time is judged; "),
+              std::string::npos)
+        << c.notes[0];
+  }
+  // Another machine is compared, and its cores are named.
+  auto [a, b] = with_work(4.2e-6);
+  b.hosts = "other x 1";
+  const Comparison c = compare_runs(a, b, {});
+  EXPECT_EQ(c.exceeded, Texts{"step mean: +400.0 %"});
+  ASSERT_EQ(c.notes.size(), 1u);
+  EXPECT_NE(c.notes[0].find("these are not the same cores"), std::string::npos);
+  // As a summary has it: the slowest rank's.
+  copy.change([](Json& summary) {
+    summary["processor"] = {{"busy", false}, {"core_work_s", {4e-6, 5e-6}}, {"core_slowed", {0, 0.1}}};
+  });
+  EXPECT_EQ(read_run(copy.path()).core_work_s, 5e-6);
+}
+
 TEST(Compared, changes_are_per_cent_or_factors) {
   EXPECT_EQ(change_text(0.125), "+12.5 %");
   EXPECT_EQ(change_text(-1), "-100.0 %");
