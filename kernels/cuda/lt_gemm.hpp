@@ -21,8 +21,8 @@ enum class LtTuning : std::uint8_t {
 };
 
 /// Matrix products by cuBLASLt, and where it is faster by CUTLASS (cutlass_gemm.hpp), on the device that is current at
-/// construction. A product that has an algorithm takes one look-up and one cublasLtMatmul, on any stream, and allocates
-/// nothing on host or device. Two threads must not use one object at once. All errors are base::Error.
+/// construction. A product that has an algorithm takes one look-up and one call of its library, on any stream, and
+/// allocates nothing on host or device. Two threads must not use one object at once. All errors are base::Error.
 class LtGemm {
  public:
   static constexpr int kCandidates = 16;
