@@ -335,8 +335,8 @@ void check_engine(cudaStream_t stream, const EngineOptions& options, Totals& tot
       for (const Case& c : cases) run_case(gemm, stream, c, totals);
     }
     check_adoption(gemm, stream, totals);
-    check_cutlass(stream, totals);
   }
+  if (options.cutlass) check_cutlass(stream, totals);
   if (!options.large) return;
   const double seconds = options.search_seconds / 2;
   if (seconds > 0) gemm.set_tuning(LtTuning::exhaustive, {.check_seconds = seconds, .run_seconds = seconds});
