@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/library_check.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tests/kernels/cuda/totals.hpp"
@@ -16,7 +17,8 @@
 /// Without arguments it runs small, cutlass, linear and kernels. `large` times the shapes of a layer of Llama-3 8B, cut
 /// over as many tensor ranks as `tensor` says. `search` compares each with all of cuBLASLt's algorithms, for at most so
 /// many seconds. `speed` times the kernels that prepare operands. Exits with 0; 1 for any failure; 2 for a wrong
-/// argument; 77 if there is no device of compute capability 9.0.
+/// argument; 77 if there is no device of compute capability 9.0, or if only `cutlass` is asked for and the build is
+/// without CUTLASS.
 namespace {
 
 using namespace shard8::test;
@@ -113,6 +115,12 @@ int main(int argc, char** argv) {
     SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
     if (major != 9 || minor != 0) {
       std::printf("skipped: device 0 has compute capability %d.%d; needed is 9.0\n", major, minor);
+      return kSkipped;
+    }
+    Arguments others = arguments;
+    others.engine.cutlass = false;
+    if (!others.any() && shard8::kernels::cuda::cutlass_version() == 0) {
+      std::printf("skipped: this build is without CUTLASS\n");
       return kSkipped;
     }
     std::printf("%s\n", shard8::kernels::cuda::cublaslt_version().c_str());
