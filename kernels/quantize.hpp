@@ -76,8 +76,8 @@ void quantize_transpose(const tensor::Exec& exec, const tensor::Operand& out, co
 /// 1×128 and 128×1 blocks: data e4m3 or e5m2, scale = M/amax (1 for an amax of 0, infinity or NaN) with the format's
 /// largest number M = 448 or 57344, scale_inv = 1/scale fp32, data = cast(x·scale). 128×128 blocks: the same, e4m3.
 /// 32-wide blocks: data e4m3, scale_inv e8m0 = amax/448 rounded up to a power of two (OCP MX with `rceil`; 2^−127 for
-/// amax 0, 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). No output may be stored
-/// transposed. Another scaling is an Error(failed), and so are other dtypes and
+/// amax 0, 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). If `out` is stored transposed, which is allowed
+/// for 128×1 blocks, data is written as (C, R). Another scaling is an Error(failed), and so are other dtypes and
 /// counts.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& x,
                      const CastOptions& options);

@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/quantize_panels.hpp"
 
 namespace shard8::kernels {
 
 /// As PanelQuantizer, on a device where packs fit. A team of 256 threads holds 128 rows of 128 columns in registers, so
 /// the elements are read once. kAcross neighbouring threads share a row; kPer groups of such threads share a block of
-/// rows.
-template <class Rule, Blocks kBlocks, class Source>
+/// rows. kTransposed: the columnwise cast is transposed in shared memory and written as (cols, rows); a thread then
+/// takes neighbouring rows. Only for blocks of 128.
+template <class Rule, Blocks kBlocks, class Source, bool kTransposed = false>
 struct PanelInRegisters {
   using Format = typename Rule::Format;
   using Inverse = typename Rule::Inverse;
@@ -24,11 +28,15 @@ struct PanelInRegisters {
   static constexpr int kShare = kBlock / kN;                     ///< threads that share a block along rows
   static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales those threads compute at once
   static constexpr bool kRow = Wide::kRow, kColumn = Wide::kColumn, kSquare = kBlocks == Blocks::square;
+  static constexpr int kStep = kTransposed ? 1 : kPer;  ///< from one row of a thread to the next
   static_assert(kShare <= 32 && kAcross <= 32 && kPer * kAcross % 32 == 0 && kRows % kEach == 0);
+  static_assert(!kTransposed || (kColumn && !kSquare && kBlock == kWidth && kRows % 4 == 0));
 
+  struct NoTile {};
   struct Scratch {
     std::int32_t amax[kWarps][kWidth];
     alignas(16) float scale[kDown][kWidth];
+    std::conditional_t<kTransposed, CodeTile<kWidth>, NoTile> tile;
   };
 
   Wide all;
@@ -39,14 +47,14 @@ struct PanelInRegisters {
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
     const std::int64_t down = panel / across();
     const int rank = team.team_rank(), group = rank / kAcross, column = rank % kAcross * kN;
-    const std::int64_t row0 = down * kWidth + group / kPer * kBlock + group % kPer;
+    const std::int64_t row0 = down * kWidth + (kTransposed ? group * kRows : group / kPer * kBlock + group % kPer);
     const std::int64_t col = (panel - down * across()) * kWidth + column;
     const bool inside = col < all.cols;
     const Width w{0};
     In in[kRows];
     SHARD8_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const std::int64_t row = row0 + r * kPer;
+      const std::int64_t row = row0 + r * kStep;
       in[r] = {};
       if (inside && row < all.rows) in[r] = all.x.load(w, row * all.cols + col);
     }
@@ -68,7 +76,7 @@ struct PanelInRegisters {
       const std::int32_t amax = largest_of_share<kShare>(rank, amaxes);
       const float scale = Rule::scale(amax, all.power_of_2);
       scales[first / kEach] = scale;
-      const std::int64_t row = row0 + (first + rank % kEach) * kPer;
+      const std::int64_t row = row0 + (first + rank % kEach) * kStep;
       if (inside && rank % kShare < kEach && row < all.rows) {
         Inverse& place = all.row.scale_inv[row * (all.cols / kBlock) + col / kBlock];
         const std::int32_t one = Wide::write_scale(place, Rule::inverse(amax, scale), all.compares);
@@ -77,9 +85,11 @@ struct PanelInRegisters {
     }
     const auto cast = [&](auto all_finite) {
       CastStats stats;
+      [[maybe_unused]] Words<kN> four[4];  // codes of four rows, to be transposed
       SHARD8_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const std::int64_t row = row0 + r * kPer, at = row * all.cols + col;
+        const std::int64_t row = row0 + r * kStep;
+        [[maybe_unused]] const std::int64_t at = row * all.cols + col;
         const bool here = inside && row < all.rows;
         if constexpr (kRow) {
           const OneScale scale{of_neighbour<kShare>(scales[r / kEach], r % kEach)};
@@ -87,23 +97,36 @@ struct PanelInRegisters {
         }
         if constexpr (kColumn) {
           const auto scale = w.load(scratch.scale[group / kPer] + column, 0);
-          if (here) stats += cast_to<decltype(all_finite)::value>(all.column.data + at, in[r], scale);
+          if constexpr (kTransposed) {
+            // Rows are whole blocks; codes of columns outside are never written.
+            const CastStats one = cast_codes<decltype(all_finite)::value>(four[r % 4], in[r], scale);
+            if (here) stats += one;
+            if (r % 4 == 3)
+              scratch.tile.put(static_cast<unsigned>(group * kRows + r) / 4, static_cast<unsigned>(column), four);
+          } else {
+            if (here) stats += cast_to<decltype(all_finite)::value>(all.column.data + at, in[r], scale);
+          }
         }
       }
       return stats;
     };
     const CastStats stats = finite ? cast(std::bool_constant<kOfBf16<In>>{}) : cast(std::false_type{});
+    if constexpr (kTransposed) {
+      team.team_barrier();
+      const std::int64_t first = col - column;
+      auto* const to = reinterpret_cast<std::uint8_t*>(all.column.data) + first * all.rows + down * kWidth;
+      scratch.tile.template store<kN, kThreads>(static_cast<unsigned>(rank), to, all.rows, kWidth, all.cols - first);
+    }
     CastTotals{nullptr, all.counts}.add(team, stats);
     if (change != 0) Kokkos::atomic_max(&all.counts->scale_change, static_cast<std::uint32_t>(change));
   }
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION std::int64_t across() const { return (all.cols + kWidth - 1) / kWidth; }
-  /// Casts a pack by its scales. If the whole panel is finite, nothing saturates.
+  /// codes = the cast of a pack by its scales. If the whole panel is finite, nothing saturates.
   template <bool kFinite, class Scales>
-  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(Format* to, const In& in, const Scales& scales) {
+  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_codes(Words<kN>& codes, const In& in, const Scales& scales) {
     CastStats stats;
-    Words<kN> codes;
     if constexpr (kFinite) {
       float scaled[kN];
       SHARD8_UNROLL
@@ -116,6 +139,13 @@ struct PanelInRegisters {
     } else {
       stats = cast_pack<Format>(codes, pack_of<kN>(in, 0).at, scales);
     }
+    return stats;
+  }
+  /// Writes the cast of a pack by its scales.
+  template <bool kFinite, class Scales>
+  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(Format* to, const In& in, const Scales& scales) {
+    Words<kN> codes;
+    const CastStats stats = cast_codes<kFinite>(codes, in, scales);
     store_global(to, codes);
     return stats;
   }
@@ -199,9 +229,10 @@ struct PanelInRegisters {
   }
 };
 
+/// `transposed`: the columnwise cast is stored as (cols, rows); only for blocks of 128.
 template <class Rule, Blocks kBlocks, class Source>
-void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantized<Rule>& column, const Source& x,
-                     std::int64_t rows, std::int64_t cols, const CastOptions& options) {
+void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantized<Rule>& column, bool transposed,
+                     const Source& x, std::int64_t rows, std::int64_t cols, const CastOptions& options) {
   const PanelQuantizer<Rule, kBlocks, Source> quantizer{row,
                                                         column,
                                                         x,
@@ -209,15 +240,23 @@ void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantiz
                                                         cols,
                                                         options.power_of_2,
                                                         options.counts,
-                                                        options.counts != nullptr && options.compare_scales};
+                                                        options.counts != nullptr && options.compare_scales,
+                                                        transposed};
   constexpr auto kLabel = "shard8::kernels::quantize_blocks";
   if constexpr (!kHostExec) {
     using Fast = PanelInRegisters<Rule, kBlocks, Source>;
+    const auto launch = [&](const auto& fast) {
+      using Panels = std::remove_cvref_t<decltype(fast)>;
+      for_rows_with<typename Panels::Scratch, typename Panels::Bounds>(exec, kLabel, fast.panels(), fast,
+                                                                       Panels::kThreads);
+    };
     const bool blocks_fit = kBlocks != Blocks::square || cols % Fast::kWidth == 0;
-    if (blocks_fit && packs_fit<Fast::kN>(cols, x.x, row.data, column.data)) {
-      const Fast fast{quantizer};
-      for_rows_with<typename Fast::Scratch, typename Fast::Bounds>(exec, kLabel, fast.panels(), fast, Fast::kThreads);
-      return;
+    const bool fits = blocks_fit && packs_fit<Fast::kN>(cols, x.x, row.data, column.data);
+    if (fits && !transposed) return launch(Fast{quantizer});
+    if constexpr (Fast::kColumn && !Fast::kSquare && Rule::kBlock == Fast::kWidth) {
+      // A column of the panel is written in chunks of 16 bytes.
+      if (fits && packs_fit<16>(16, column.data))
+        return launch(PanelInRegisters<Rule, kBlocks, Source, true>{quantizer});
     }
   }
   for_rows_with<PanelScratch>(exec, kLabel, quantizer.panels(), quantizer);

@@ -12,7 +12,8 @@ namespace shard8::fp8 {
 
 /// A matrix (R, C) as the products of a linear layer read it. Products that sum over C, along rows, read `rowwise`.
 /// Products that sum over R, along columns, read `columnwise`. Both are the same operand if the matrix is plain, or if
-/// one scaling serves both. With Recipe::transposed() `columnwise` holds the bytes of `rowwise`, transposed.
+/// one scaling serves both. With Recipe::transposed() `columnwise` is stored transposed; with one scale a matrix it
+/// holds the bytes of `rowwise`, transposed.
 struct Operands {
   tensor::Operand rowwise, columnwise;
 

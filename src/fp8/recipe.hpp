@@ -49,8 +49,8 @@ struct Recipe {
   deck::AmaxAlgo amax_algo = deck::AmaxAlgo::max;
   int margin = 0;           ///< delayed: scales are divided by 2^margin
   bool power_of_2 = false;  ///< scales are floored to powers of two
-  /// Whether a matrix with one scale is also kept transposed. Products on a device read FP8 matrices only with the
-  /// summed dimension contiguous, so products that sum along columns read the transposed copy.
+  /// Whether what products read along columns is stored transposed. Products on a device read FP8 matrices only with
+  /// the summed dimension contiguous.
   bool transposes = operation::on_device({});
   /// Whether masters are rounded to bf16 before the cast, as a gather in bf16 would do. Set with compute bf16.
   bool through_bf16 = true;
@@ -78,7 +78,7 @@ struct Recipe {
   /// Whether the cast of an input or output gradient with one scale is also written transposed. `gathered`: the tensor
   /// group gathers the matrix. In backward only wgrad reads a gathered input, so its transposed parts are gathered. A
   /// gathered output gradient is read by dgrad, too: it is gathered once, as it is, and wgrad makes the transposed
-  /// copy. Casts in blocks are never written transposed: wgrad makes their transposed copies.
+  /// copy. Casts in blocks are not transposed: the product does it.
   bool transposed(Role role, bool gathered) const {
     return transposes && per_tensor() && (!gathered || role == Role::input);
   }

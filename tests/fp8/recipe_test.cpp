@@ -74,7 +74,7 @@ TEST(Recipe, HybridBlocksHaveWideGradients) {
   EXPECT_EQ(r.columnwise(Role::output_gradient), Scaling::column_128);
 }
 
-TEST(Recipe, DevicesStoreMatricesOfOneScaleTransposed) {
+TEST(Recipe, DevicesStoreWhatIsReadColumnwiseTransposed) {
   struct Row {
     deck::Recipe kind;
     bool input, gathered_input, gradient, gathered_gradient;
