@@ -75,12 +75,14 @@ struct Recipe {
   tensor::Scaling rowwise(Role role) const;
   tensor::Scaling columnwise(Role role) const;
   bool two_copies(Role role) const { return rowwise(role) != columnwise(role); }
-  /// Whether the cast of an input or output gradient with one scale is also written transposed. `gathered`: the tensor
-  /// group gathers the matrix. In backward only wgrad reads a gathered input, so its transposed parts are gathered. A
-  /// gathered output gradient is read by dgrad, too: it is gathered once, as it is, and wgrad makes the transposed
-  /// copy. Casts in blocks are not transposed: the product does it.
+  /// Whether the cast of an input or output gradient that products read columnwise is written transposed. `gathered`:
+  /// the tensor group gathers the matrix. One scale a matrix: in backward only wgrad reads a gathered input, so its
+  /// transposed parts are gathered. A gathered output gradient is read by dgrad, too: it is gathered once, as it is,
+  /// and wgrad makes the transposed copy. Blocks of 128: a matrix that is gathered is not transposed, because its
+  /// scales are gathered with it. Blocks of 32 are decoded as they lie.
   bool transposed(Role role, bool gathered) const {
-    return transposes && per_tensor() && (!gathered || role == Role::input);
+    const bool blocks = kind == deck::Recipe::block;
+    return transposes && (per_tensor() || blocks) && (!gathered || (!blocks && role == Role::input));
   }
   /// The number of rows at whose multiples a weight may be cut over ranks: the rows of a block, 1 without blocks.
   std::int64_t granularity() const;
