@@ -86,6 +86,19 @@ void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& out, const
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& row, const tensor::Operand& column,
                      const tensor::Tensor& x, const CastOptions& options);
 
+/// Casts of one matrix (R, C) with blocks along rows, with blocks along columns, or with both.
+struct BlockCasts {
+  tensor::Operand rowwise;     ///< Scaling::row_128; empty: not written
+  tensor::Operand columnwise;  ///< Scaling::column_128, may be stored transposed; empty: not written
+  bool power_of_2 = false;     ///< as CastOptions::power_of_2
+
+  bool empty() const { return rowwise.empty() && columnwise.empty(); }
+};
+
+/// Writes the casts of x (R, C) that `out` asks for, as quantize_blocks does, and adds to `counts` (null: not counted)
+/// what they lost. One kernel writes both.
+void cast_in_blocks(const tensor::Exec& exec, const BlockCasts& out, const tensor::Tensor& x, CastCounts* counts);
+
 /// out (R, C) fp32 or bf16 = in.data · in.scale_inv of each element's block, rounded once. `in` is e4m3 or e5m2 with
 /// any scaling but Scaling::none, and not stored transposed.
 void dequantize(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Operand& in);
@@ -105,6 +118,10 @@ struct Outputs {
   tensor::Tensor transposed;     ///< (C, R): the cast transposed; only beside `quantized`
   tensor::Tensor scale;          ///< (1) fp32, read; needed with `quantized`
   CastCounts* counts = nullptr;  ///< what the cast lost is added here; null: not counted
+  /// Casts of the result with block scales, in place of `amax` and `quantized`. `plain` must be there and is undefined
+  /// afterwards. Where one kernel can compute the result and cast it in one pass, `plain` is not written; elsewhere it
+  /// is written, and cast by cast_in_blocks().
+  BlockCasts blocks;
   /// Whether only `transposed` is needed of the cast: quantized.data is undefined afterwards, but its memory must be
   /// there.
   bool transposed_alone = false;

@@ -217,4 +217,12 @@ void quantize_blocks(const Exec& exec, const tensor::Operand& row, const tensor:
              tensor::name_of(row.scaling), tensor::name_of(column.scaling));
 }
 
+void cast_in_blocks(const Exec& exec, const BlockCasts& out, const tensor::Tensor& x, CastCounts* counts) {
+  const CastOptions options{.power_of_2 = out.power_of_2, .counts = counts};
+  if (out.rowwise.empty() || out.columnwise.empty())
+    quantize_blocks(exec, out.rowwise.empty() ? out.columnwise : out.rowwise, x, options);
+  else
+    quantize_blocks(exec, out.rowwise, out.columnwise, x, options);
+}
+
 }  // namespace shard8::kernels

@@ -65,13 +65,6 @@ struct PanelQuantizer {
     row_barrier(team);  // before the next panel overwrites the scratch
   }
 
-  /// Writes an inverse scale. Returns by how much it changed if `compare`, else 0.
-  KOKKOS_INLINE_FUNCTION static std::int32_t write_scale(Inverse& place, Inverse inverse, bool compare) {
-    const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
-    place = inverse;
-    return change;
-  }
-
  private:
   struct Panel {
     std::int64_t row0, col0, rows, cols;
@@ -119,7 +112,7 @@ struct PanelQuantizer {
         const std::int64_t r = i / kPerRow, b = i % kPerRow;
         if (b >= blocks) return 0;
         scales[i] = Rule::scale(amaxes[i], floored);
-        return write_scale(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
+        return write_block_scale(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
       });
     }
     if constexpr (kColumn) {
@@ -132,7 +125,7 @@ struct PanelQuantizer {
       row_for(team, at.cols, [=](std::int64_t c) { scales[c] = Rule::scale(amaxes[c], floored); });
       row_barrier(team);
       const std::int32_t other = row_largest(team, square ? 1 : at.cols, [=](std::int64_t c) {
-        return write_scale(inverses[c], Rule::inverse(amaxes[c], scales[c]), compare);
+        return write_block_scale(inverses[c], Rule::inverse(amaxes[c], scales[c]), compare);
       });
       change = other > change ? other : change;
     }

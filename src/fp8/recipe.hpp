@@ -84,6 +84,9 @@ struct Recipe {
     const bool blocks = kind == deck::Recipe::block;
     return transposes && (per_tensor() || blocks) && (!gathered || (!blocks && role == Role::input));
   }
+  /// Whether the kernel that computes a matrix also casts it in blocks of 128. (On hosts it would compute the matrix
+  /// twice: for the scales of its blocks, and for the cast.)
+  bool blocks_at_once() const { return transposes && kind == deck::Recipe::block; }
   /// The number of rows at whose multiples a weight may be cut over ranks: the rows of a block, 1 without blocks.
   std::int64_t granularity() const;
   /// The formula of the scale of a matrix with one scale.
