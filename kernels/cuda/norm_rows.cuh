@@ -248,24 +248,24 @@ struct NormRows {
       if constexpr (kCentred) bias = shared.bias[p][lane];
       [[maybe_unused]] std::uint32_t codes[kNormRowsOfWarp][2];
       std::uint32_t values[kNormRowsOfWarp][4], not_zeros = ~0u;
+      [[maybe_unused]] const auto cast_row = [&](int r, auto factor) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(values[r][2 * h], values[r][2 * h + 1], factor);
+        quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
+        not_zeros &= tensor::nonzero_codes(codes[r][0]) & tensor::nonzero_codes(codes[r][1]);
+      };
 #pragma unroll
       for (int r = 0; r < kNormRowsOfWarp; ++r) {
         compute(values[r], rows[r][p], weight, bias, of[r]);
         if constexpr (!Outputs::kBlocks) pair = larger_pair(pair, largest_pair(values[r]));
         if constexpr (Outputs::kPlain)
           plain[r * stride() + p * 32] = {values[r][0], values[r][1], values[r][2], values[r][3]};
+        if constexpr (kCast && !Outputs::kBlocks) cast_row(r, scale);
       }
-      [[maybe_unused]] float scales = scale;  // of row lane % 4
-      if constexpr (Outputs::kBlocks) scales = scale_blocks(values, p, first_row, counts);
+      if constexpr (Outputs::kBlocks) {
+        const float own = scale_blocks(values, p, first_row, counts);  // of row lane % 4
 #pragma unroll
-      for (int r = 0; r < kNormRowsOfWarp; ++r) {
-        if constexpr (kCast) {
-          const float factor = Outputs::kBlocks ? __shfl_sync(0xffffffffu, scales, r, 16) : scale;
-#pragma unroll
-          for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(values[r][2 * h], values[r][2 * h + 1], factor);
-          quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
-          not_zeros &= tensor::nonzero_codes(codes[r][0]) & tensor::nonzero_codes(codes[r][1]);
-        }
+        for (int r = 0; r < kNormRowsOfWarp; ++r) cast_row(r, __shfl_sync(0xffffffffu, own, r, 16));
       }
       if constexpr (kCast) {
         // One branch for all rows, because one for each row takes more time.
