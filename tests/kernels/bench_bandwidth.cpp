@@ -25,6 +25,7 @@
 #include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
+#include "kernels/squares.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/transfer.hpp"
 
