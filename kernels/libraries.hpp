@@ -13,7 +13,8 @@
 namespace shard8::kernels {
 
 /// The version of the libraries that multiply. On hosts: what OpenBLAS reports (version, options, core), or "unknown
-/// vendor" for another BLAS. On devices: the loaded libraries, "cuBLASLt 13.1.0, cuDNN 9.19.0".
+/// vendor" for another BLAS. On devices: the loaded libraries and the CUTLASS of the build, "cuBLASLt 13.1.0, cuDNN
+/// 9.19.0, CUTLASS 4.5.0", or "no CUTLASS".
 std::string blas_description();
 
 /// On how many threads the BLAS runs a large product of a rank that has `threads` threads. A BLAS with threads of its
@@ -31,7 +32,8 @@ void reserve_blas_memory(int threads);
 enum class Tuning : std::uint8_t {
   off,         ///< the first of cuBLASLt's guesses that runs
   candidates,  ///< the fastest of cuBLASLt's guesses, timed on the operands of the product's first run; for products of
-               ///< 100 us and more also the fastest of algorithms similar to the best guesses
+               ///< 100 us and more also the fastest of algorithms similar to the best guesses; CUTLASS's kernel if
+               ///< there is one and it is faster
   exhaustive,  ///< as candidates; all of cuBLASLt's algorithms are timed too, but only to compare: the choice is the
                ///< same
 };
@@ -56,7 +58,8 @@ class Libraries {
   std::string algorithms() const;
   /// Adopts the algorithms of a text that algorithms() returned, in this process or another. An adopted algorithm that
   /// does not run is replaced at the product's first run. Returns false, and changes nothing, if the text is for
-  /// another kind of device or another version of cuBLASLt. Throws base::Error if a line of the text is malformed.
+  /// another kind of device, or another version of cuBLASLt or CUTLASS. Throws base::Error if a line of the text is
+  /// malformed.
   [[nodiscard]] bool adopt(std::string_view algorithms);
 
   /// The algorithm chosen for one product, for reports. Times are of one run, in microseconds.
@@ -70,6 +73,7 @@ class Libraries {
     float best_microseconds = 0;   ///< of the best algorithm of the exhaustive search; 0: no search
     int guess = 0;         ///< which of cuBLASLt's guesses was chosen, from 0 (before similar algorithms were timed)
     int guesses = 0;       ///< how many guesses cuBLASLt offered
+    bool cutlass = false;  ///< CUTLASS computes the product: its kernel was faster than cuBLASLt's algorithms
     std::string searched;  ///< how much the exhaustive search covered and what it found; empty: no search
   };
   std::vector<Choice> choices() const;

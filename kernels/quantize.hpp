@@ -76,8 +76,8 @@ void quantize_transpose(const tensor::Exec& exec, const tensor::Operand& out, co
 /// 1×128 and 128×1 blocks: data e4m3 or e5m2, scale = M/amax (1 for an amax of 0, infinity or NaN) with the format's
 /// largest number M = 448 or 57344, scale_inv = 1/scale fp32, data = cast(x·scale). 128×128 blocks: the same, e4m3.
 /// 32-wide blocks: data e4m3, scale_inv e8m0 = amax/448 rounded up to a power of two (OCP MX with `rceil`; 2^−127 for
-/// amax 0, 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). No output may be stored
-/// transposed. Another scaling is an Error(failed), and so are other dtypes and
+/// amax 0, 2^127 for infinity, NaN for NaN), data = cast(x/scale_inv). If `out` is stored transposed, which is allowed
+/// for 128×1 blocks, data is written as (C, R). Another scaling is an Error(failed), and so are other dtypes and
 /// counts.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& out, const tensor::Tensor& x,
                      const CastOptions& options);
@@ -85,6 +85,19 @@ void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& out, const
 /// row_128 and column_128, or row_32 and column_32; both have one format.
 void quantize_blocks(const tensor::Exec& exec, const tensor::Operand& row, const tensor::Operand& column,
                      const tensor::Tensor& x, const CastOptions& options);
+
+/// Casts of one matrix (R, C) with blocks along rows, with blocks along columns, or with both.
+struct BlockCasts {
+  tensor::Operand rowwise;     ///< Scaling::row_128; empty: not written
+  tensor::Operand columnwise;  ///< Scaling::column_128, may be stored transposed; empty: not written
+  bool power_of_2 = false;     ///< as CastOptions::power_of_2
+
+  bool empty() const { return rowwise.empty() && columnwise.empty(); }
+};
+
+/// Writes the casts of x (R, C) that `out` asks for, as quantize_blocks does, and adds to `counts` (null: not counted)
+/// what they lost. One kernel writes both.
+void cast_in_blocks(const tensor::Exec& exec, const BlockCasts& out, const tensor::Tensor& x, CastCounts* counts);
 
 /// out (R, C) fp32 or bf16 = in.data · in.scale_inv of each element's block, rounded once. `in` is e4m3 or e5m2 with
 /// any scaling but Scaling::none, and not stored transposed.
@@ -105,6 +118,10 @@ struct Outputs {
   tensor::Tensor transposed;     ///< (C, R): the cast transposed; only beside `quantized`
   tensor::Tensor scale;          ///< (1) fp32, read; needed with `quantized`
   CastCounts* counts = nullptr;  ///< what the cast lost is added here; null: not counted
+  /// Casts of the result with block scales, in place of `amax` and `quantized`. `plain` must be there and is undefined
+  /// afterwards. Where one kernel can compute the result and cast it in one pass, `plain` is not written; elsewhere it
+  /// is written, and cast by cast_in_blocks().
+  BlockCasts blocks;
   /// Whether only `transposed` is needed of the cast: quantized.data is undefined afterwards, but its memory must be
   /// there.
   bool transposed_alone = false;

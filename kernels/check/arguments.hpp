@@ -63,11 +63,30 @@ inline const tensor::Tensor& result_of(const Outputs& out) {
   return out.plain.empty() && !out.quantized.empty() ? out.quantized.data : out.plain;
 }
 
+/// Throws Error(failed) unless the casts with block scales fit the result `out.plain` of `count` elements, and no cast
+/// with one scale and no amax is asked for beside them. `kernel` and `name` as in require_outputs.
+inline void require_blocks(const char* kernel, const char* name, const Outputs& out, std::int64_t count) {
+  require_count(kernel, name, out.plain, count);
+  SHARD8_REQUIRE(out.amax.empty() && !has_cast(out),
+                 "{}: {} is cast with block scales and also with one scale; one of them is allowed", kernel, name);
+  const auto check = [&](const tensor::Operand& cast, tensor::Scaling scaling) {
+    if (cast.empty()) return;
+    SHARD8_REQUIRE(cast.scaling == scaling, "{}: {} scaled by {}; allowed is {}", kernel, name,
+                   tensor::name_of(cast.scaling), tensor::name_of(scaling));
+    require_count(kernel, name, cast.data, count);
+    require_count(kernel, "scale_inv", cast.scale_inv,
+                  tensor::scale_shape(scaling, out.plain.rows(), out.plain.cols()).count());
+  };
+  check(out.blocks.rowwise, tensor::Scaling::row_128);
+  check(out.blocks.columnwise, tensor::Scaling::column_128);
+}
+
 /// Throws Error(failed) unless something is asked for and each tensor fits a result of `count` elements. `kernel` and
 /// `name` are the operator and its argument, for the message.
 inline void require_outputs(const char* kernel, const char* name, const Outputs& out, std::int64_t count) {
   if (!out.plain.empty() || (!has_cast(out) && out.amax.empty())) require_count(kernel, name, out.plain, count);
   if (!out.amax.empty()) require_count(kernel, "amax", out.amax, 1);
+  if (!out.blocks.empty()) require_blocks(kernel, name, out, count);
   if (!has_cast(out)) return;
   require_count(kernel, name, out.quantized.data, count);
   SHARD8_REQUIRE(out.quantized.scaling == tensor::Scaling::tensor, "{}: {} scaled by {}; allowed is {}", kernel, name,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/library_check.hpp"
 #include "kernels/cuda/lt_search.hpp"
 #include "tensor/cuda/check.hpp"
@@ -27,11 +28,13 @@ LtCandidate candidate_of(const LtAlgorithm& chosen) {
   LtCandidate candidate;
   std::memcpy(&candidate.algorithm, chosen.bytes.data(), sizeof(candidate.algorithm));
   candidate.workspace_bytes = chosen.workspace_bytes;
+  candidate.cutlass = chosen.cutlass;
   return candidate;
 }
 
 void take(LtAlgorithm& chosen, const LtCandidate& candidate) {
   chosen.workspace_bytes = candidate.workspace_bytes;
+  chosen.cutlass = candidate.cutlass;
   std::memcpy(chosen.bytes.data(), &candidate.algorithm, sizeof(candidate.algorithm));
 }
 
@@ -62,6 +65,9 @@ LtGemm::~LtGemm() { static_cast<void>(cublasLtDestroy(handle_)); }
 
 bool LtGemm::adopt(const LtAlgorithms& algorithms) {
   if (!algorithms.same_machine(machine_)) return false;
+  for (const LtAlgorithm& algorithm : algorithms.list) {
+    if (algorithm.cutlass.version > 0 && algorithm.cutlass.version != cutlass_version()) return false;
+  }
   std::vector<Plan> plans;  // all of them first, because a malformed key throws
   for (const LtAlgorithm& algorithm : algorithms.list)
     plans.push_back(Plan{LtProblem(algorithm.key), algorithm, false});
@@ -105,12 +111,12 @@ bool LtGemm::is_tuned(const Plan& plan) const {
 
 cublasStatus_t LtGemm::enqueue(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
   if (args.workspace_bytes < plan.chosen.workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
-  return plan.problem.enqueue(handle_, stream, args, candidate_of(plan.chosen).algorithm);
+  return plan.problem.enqueue(handle_, stream, args, candidate_of(plan.chosen));
 }
 
 // A refused algorithm enqueues nothing, so the next one can be tried.
 bool LtGemm::run_first(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
-  if (plan.chosen.offered > 0) {
+  if (plan.chosen.is_chosen()) {
     const cublasStatus_t status = enqueue(stream, plan, args);
     plan.ran = status == CUBLAS_STATUS_SUCCESS;
     if (!plan.ran && !refuses(status)) SHARD8_CUBLAS_CHECK(status);
@@ -142,13 +148,14 @@ bool LtGemm::tune(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
     take(chosen, candidates, i);
     chosen.microseconds = times[i];
   }
-  if (chosen.microseconds == 0.0f) return false;
-  chosen.first_microseconds = times.front();
+  if (!times.empty()) chosen.first_microseconds = times.front();
   if (chosen.microseconds >= kWorthRefining) {
     const LtTimed refined = refine(handle_, stream, plan.problem, args, std::move(ran), kRefineSeconds);
     chosen.microseconds = refined.microseconds;
     take(chosen, refined.candidate);
   }
+  try_cutlass(timer, chosen);
+  if (chosen.microseconds == 0.0f) return false;
   if (tuning_ == LtTuning::exhaustive) {
     const LtSearch found = search(handle_, stream, plan.problem, args, candidate_of(chosen), limits_);
     chosen.microseconds = found.baseline_microseconds;
@@ -158,6 +165,23 @@ bool LtGemm::tune(cudaStream_t stream, Plan& plan, const LtGemmArgs& args) {
   plan.chosen = chosen;
   plan.ran = true;
   return true;
+}
+
+/// Times CUTLASS's kernel and the algorithm chosen so far in turns, and takes CUTLASS's if it is faster.
+void LtGemm::try_cutlass(LtTimer& timer, LtAlgorithm& chosen) const {
+  std::vector<LtCandidate> candidates;
+  for (const CutlassConfig& config : cutlass_configs(chosen.key, machine_.compute_capability)) {
+    candidates.push_back({.cutlass = config});
+  }
+  if (candidates.empty()) return;
+  if (chosen.is_chosen()) candidates.push_back(candidate_of(chosen));
+  const auto times = timer.time_all(candidates);
+  if (chosen.is_chosen()) chosen.microseconds = times.back();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (times[i] == 0.0f || (chosen.microseconds > 0 && chosen.microseconds <= times[i])) continue;
+    chosen.microseconds = times[i];
+    take(chosen, candidates[i]);
+  }
 }
 
 void LtGemm::none_runs(const LtGemmKey& key, const LtGemmArgs& args) const {
@@ -183,7 +207,7 @@ const LtSearch* LtGemm::searched(const LtGemmKey& key) const {
 LtAlgorithms LtGemm::algorithms() const {
   LtAlgorithms result = machine_;
   for (const auto& [key, plan] : plans_) {
-    if (plan.chosen.offered > 0) result.list.push_back(plan.chosen);
+    if (plan.chosen.is_chosen()) result.list.push_back(plan.chosen);
   }
   std::sort(result.list.begin(), result.list.end(),
             [](const LtAlgorithm& a, const LtAlgorithm& b) { return a.key < b.key; });

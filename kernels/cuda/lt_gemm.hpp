@@ -15,13 +15,14 @@ namespace shard8::kernels::cuda {
 enum class LtTuning : std::uint8_t {
   off,         ///< the heuristic's first guess that runs
   candidates,  ///< the fastest of the heuristic's guesses, timed on the operands of the product's first run; for long
-               ///< products also the fastest of algorithms similar to the best guesses (refine)
+               ///< products also the fastest of algorithms similar to the best guesses (refine); CUTLASS's kernel if
+               ///< there is one and it is faster
   exhaustive,  ///< as candidates; all algorithms are timed too, only to compare: the choice is the same
 };
 
-/// Matrix products by cuBLASLt, on the device that is current at construction. A product that has an algorithm takes
-/// one look-up and one cublasLtMatmul, on any stream, and allocates nothing on host or device. Two threads must not use
-/// one object at once. All errors are base::Error.
+/// Matrix products by cuBLASLt, and where it is faster by CUTLASS (cutlass_gemm.hpp), on the device that is current at
+/// construction. A product that has an algorithm takes one look-up and one call of its library, on any stream, and
+/// allocates nothing on host or device. Two threads must not use one object at once. All errors are base::Error.
 class LtGemm {
  public:
   static constexpr int kCandidates = 16;
@@ -40,8 +41,8 @@ class LtGemm {
   }
 
   /// Adopts algorithms that were chosen elsewhere, in place of its own. An algorithm that does not run is replaced at
-  /// its first run. Returns false, and changes nothing, if the algorithms are for another version of the library or
-  /// another kind of device.
+  /// its first run. Returns false, and changes nothing, if the algorithms are for another version of cuBLASLt or
+  /// another kind of device, or if one of them is another version of CUTLASS's.
   [[nodiscard]] bool adopt(const LtAlgorithms& algorithms);
 
   /// Enqueues the product. Throws Error(environment) if no algorithm runs.
@@ -67,6 +68,7 @@ class LtGemm {
   Plan& plan_of(const LtGemmKey& key);
   bool is_tuned(const Plan& plan) const;
   bool tune(cudaStream_t stream, Plan& plan, const LtGemmArgs& args);
+  void try_cutlass(LtTimer& timer, LtAlgorithm& chosen) const;
   bool run_first(cudaStream_t stream, Plan& plan, const LtGemmArgs& args);
   cublasStatus_t enqueue(cudaStream_t stream, Plan& plan, const LtGemmArgs& args);
   [[noreturn]] void none_runs(const LtGemmKey& key, const LtGemmArgs& args) const;

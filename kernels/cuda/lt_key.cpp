@@ -132,6 +132,11 @@ class Words {
     const std::string_view word = next();
     if (word != name) refuse(word, fmt::format("expected is '{}'", name));
   }
+  std::string_view expect_one_of(std::string_view first, std::string_view second) {
+    const std::string_view word = next();
+    if (word != first && word != second) refuse(word, fmt::format("expected is '{}' or '{}'", first, second));
+    return word;
+  }
   void end() const {
     if (rest_.find_first_not_of(' ') != std::string_view::npos) refuse(rest_, "it is one too many");
   }
@@ -154,6 +159,7 @@ class Words {
 };
 
 constexpr std::string_view kMachine = "cublaslt ", kGemm = "gemm ";
+constexpr std::string_view kAlgorithm = "algorithm", kCutlass = "cutlass";
 
 std::string text_of(const LtFactor& factor) {
   return fmt::format("{} {} {:d}", tensor::name_of(factor.dtype), name_of(factor.scaling), factor.depth_contiguous);
@@ -161,11 +167,14 @@ std::string text_of(const LtFactor& factor) {
 
 std::string line_of(const LtAlgorithm& a) {
   const LtGemmKey& k = a.key;
-  std::string line =
-      fmt::format("gemm {} {} {} {} {} {} {:d} {:d} {:d} {:d} {} us {} {} {} of {} {} {} algorithm {}",
-                  tensor::name_of(k.out), k.rows, k.cols, k.depth, text_of(k.left), text_of(k.right), k.accumulate,
-                  k.bias, k.addend, k.fast_accumulation, k.alignment, a.microseconds, a.first_microseconds,
-                  a.searched_microseconds, a.index, a.offered, a.refused, a.workspace_bytes);
+  std::string line = fmt::format("gemm {} {} {} {} {} {} {:d} {:d} {:d} {:d} {} us {} {} {} of {} {} {}",
+                                 tensor::name_of(k.out), k.rows, k.cols, k.depth, text_of(k.left), text_of(k.right),
+                                 k.accumulate, k.bias, k.addend, k.fast_accumulation, k.alignment, a.microseconds,
+                                 a.first_microseconds, a.searched_microseconds, a.index, a.offered, a.refused);
+  if (a.cutlass.version > 0) {
+    return line + fmt::format(" {} {} {} {:d}\n", kCutlass, a.cutlass.version, a.cutlass.swizzle, a.cutlass.along_rows);
+  }
+  line += fmt::format(" {} {}", kAlgorithm, a.workspace_bytes);
   for (const std::uint64_t word : a.bytes) line += fmt::format(" {:x}", word);
   return line + "\n";
 }
@@ -185,9 +194,14 @@ LtAlgorithm algorithm_of(std::string_view line) {
   for (float* time : {&a.microseconds, &a.first_microseconds, &a.searched_microseconds}) words.read(*time);
   words.expect("of");
   for (std::int32_t* number : {&a.index, &a.offered, &a.refused}) words.read(*number);
-  words.expect("algorithm");
-  words.read(a.workspace_bytes);
-  for (std::uint64_t& word : a.bytes) words.read(word, 16);
+  if (words.expect_one_of(kAlgorithm, kCutlass) == kCutlass) {
+    words.read(a.cutlass.version);
+    words.read(a.cutlass.swizzle);
+    words.read(a.cutlass.along_rows);
+  } else {
+    words.read(a.workspace_bytes);
+    for (std::uint64_t& word : a.bytes) words.read(word, 16);
+  }
   words.end();
   return a;
 }

@@ -92,23 +92,37 @@ struct LtGemmKeyHash {
   std::size_t operator()(const LtGemmKey& key) const;
 };
 
+/// How CUTLASS computes a product (cutlass_gemm.hpp): in which order its blocks take the tiles of the output.
+struct CutlassConfig {
+  std::int32_t version = 0;  ///< of CUTLASS, 450 for 4.5.0; 0: cuBLASLt computes the product
+  std::int32_t swizzle = 1;  ///< how many tiles lie side by side in a band of tiles: 1, 2, 4 or 8
+  bool along_rows = true;  ///< neighbouring tiles follow each other down the rows of the output, else along its columns
+
+  auto operator<=>(const CutlassConfig&) const = default;
+};
+
 /// The algorithm chosen for a product, and what was measured for the choice. Plain bytes, so that ranks can send it.
 /// Times are of one run.
 struct LtAlgorithm {
   LtGemmKey key;
-  std::array<std::uint64_t, 8> bytes{};  ///< cublasLtMatmulAlgo_t
+  CutlassConfig cutlass{};               ///< if its version is not 0, CUTLASS computes the product
+  std::array<std::uint64_t, 8> bytes{};  ///< cublasLtMatmulAlgo_t; zeros where CUTLASS computes the product
   std::uint64_t workspace_bytes = 0;
   float microseconds = 0;        ///< of the chosen algorithm; 0: not timed, it is the heuristic's first guess that ran
   float first_microseconds = 0;  ///< of the heuristic's first guess; 0 if that does not run
   float searched_microseconds = 0;  ///< of the best algorithm of the exhaustive search; 0: no search
-  std::int32_t index = 0;    ///< the number of the chosen guess among the heuristic's guesses, before it was refined
+  std::int32_t index = 0;    ///< the number of the fastest guess among the heuristic's guesses, before it was refined
   std::int32_t offered = 0;  ///< how many guesses the heuristic offered
   std::int32_t refused = 0;  ///< how many of the guesses did not run, although offered
+
+  /// Whether an algorithm was chosen.
+  bool is_chosen() const { return offered > 0 || cutlass.version > 0; }
 };
 static_assert(std::is_trivially_copyable_v<LtAlgorithm>);
 
-/// Algorithms for one version of cuBLASLt on one kind of device. A plan file keeps them. All ranks must use the same
-/// ones: each rank could time another algorithm as the fastest, and would then sum in another order.
+/// Algorithms for one version of cuBLASLt on one kind of device, some of them CUTLASS's. A plan file keeps them. All
+/// ranks must use the same ones: each rank could time another algorithm as the fastest, and would then sum in another
+/// order.
 struct LtAlgorithms {
   std::uint64_t library = 0;  ///< cublasLtGetVersion()
   std::int32_t compute_capability = 0;

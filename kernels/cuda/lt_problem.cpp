@@ -148,7 +148,7 @@ std::vector<LtCandidate> LtProblem::candidates(cublasLtHandle_t handle, const Lt
   std::vector<LtCandidate> result;
   for (int i = 0; i < count; ++i) {
     const auto& offer = found[static_cast<std::size_t>(i)];
-    if (offer.state == CUBLAS_STATUS_SUCCESS) result.push_back({offer.algo, offer.workspaceSize});
+    if (offer.state == CUBLAS_STATUS_SUCCESS) result.push_back({offer.algo, offer.workspaceSize, {}});
   }
   return result;
 }
@@ -182,13 +182,23 @@ std::optional<std::size_t> LtProblem::check(cublasLtHandle_t handle, const cubla
 }
 
 cublasStatus_t LtProblem::enqueue(cublasLtHandle_t handle, cudaStream_t stream, const LtGemmArgs& args,
-                                  const cublasLtMatmulAlgo_t& algorithm) {
+                                  const LtCandidate& candidate) {
+  const bool adds = key_.accumulate || key_.addend;
+  const void* const added = key_.addend ? args.addend : args.out;
+  if (candidate.is_cutlass()) {
+    const CutlassArgs all = {.out = args.out,
+                             .left = args.left,
+                             .right = args.right,
+                             .left_scale_inv = args.left_scale_inv,
+                             .right_scale_inv = args.right_scale_inv,
+                             .added = adds ? added : nullptr};
+    return enqueue_cutlass(stream, key_, all, candidate.cutlass) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   bind(args);
   const float one = 1.0f;
-  const float beta = key_.accumulate || key_.addend ? 1.0f : 0.0f;
-  const void* const added = key_.addend ? args.addend : args.out;
+  const float beta = adds ? 1.0f : 0.0f;
   return cublasLtMatmul(handle, &desc_, &one, args.right, &a_, args.left, &b_, &beta, added, &d_, args.out, &d_,
-                        &algorithm, args.workspace, args.workspace_bytes, stream);
+                        &candidate.algorithm, args.workspace, args.workspace_bytes, stream);
 }
 
 }  // namespace shard8::kernels::cuda

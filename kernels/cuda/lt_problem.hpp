@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/lt_key.hpp"
 #include "kernels/planned/device_memory.hpp"
 
@@ -30,9 +31,12 @@ struct LtGemmArgs {
 struct LtCandidate {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
+  CutlassConfig cutlass{};  ///< if its version is not 0, CUTLASS computes the product, and the rest means nothing
+
+  bool is_cutlass() const { return cutlass.version > 0; }
 };
 
-/// Whether cuBLASLt says that this algorithm cannot do this product.
+/// Whether the library says that this algorithm cannot do this product.
 constexpr bool refuses(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -58,9 +62,9 @@ class LtProblem {
   /// Bytes of workspace that a configured algorithm needs; nothing if it cannot compute this product.
   std::optional<std::size_t> check(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm);
 
-  /// Enqueues the product with the algorithm. Allocates nothing on the host.
+  /// Enqueues the product with the candidate's algorithm, in cuBLASLt or CUTLASS. Allocates nothing on the host.
   cublasStatus_t enqueue(cublasLtHandle_t handle, cudaStream_t stream, const LtGemmArgs& args,
-                         const cublasLtMatmulAlgo_t& algorithm);
+                         const LtCandidate& candidate);
 
  private:
   void bind(const LtGemmArgs& args);

@@ -176,7 +176,7 @@ class Search {
   std::optional<LtCandidate> checked(const cublasLtMatmulAlgo_t& algorithm) {
     const auto workspace = problem_.check(handle_, algorithm);
     if (!workspace || *workspace > args_.workspace_bytes) return std::nullopt;
-    return LtCandidate{algorithm, *workspace};
+    return LtCandidate{algorithm, *workspace, {}};
   }
 
   // Asks which configurations are supported, in an order that mixes them. So a time limit does not leave out a whole
@@ -267,7 +267,7 @@ LtTimer::LtTimer(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& proble
       stop_(Event::Times::yes) {}
 
 bool LtTimer::runs(const LtCandidate& candidate) {
-  const cublasStatus_t status = problem_.enqueue(handle_, stream_, args_, candidate.algorithm);
+  const cublasStatus_t status = problem_.enqueue(handle_, stream_, args_, candidate);
   if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
     // Clears the error of a launch that was refused. An error of the device itself stays, and the next line finds it.
     static_cast<void>(cudaGetLastError());
@@ -283,7 +283,7 @@ bool LtTimer::runs(const LtCandidate& candidate) {
 // A first run, not timed, keeps the device busy. So the time includes no wait for the host's launch.
 float LtTimer::time(const LtCandidate& candidate, int repeats) {
   for (int i = 0; i <= repeats; ++i) {
-    SHARD8_CUBLAS_CHECK(problem_.enqueue(handle_, stream_, args_, candidate.algorithm));
+    SHARD8_CUBLAS_CHECK(problem_.enqueue(handle_, stream_, args_, candidate));
     if (i == 0) start_.record(stream_);
   }
   stop_.record(stream_);
@@ -317,7 +317,12 @@ LtTimed refine(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem,
   return Search(handle, stream, problem, args, {0, run_seconds}).refine(std::move(tried));
 }
 
-std::string describe(const cublasLtMatmulAlgo_t& algorithm) {
+std::string describe(const LtCandidate& candidate) {
+  if (candidate.is_cutlass()) {
+    return fmt::format("cutlass {}, swizzle {}, along {}", candidate.cutlass.version, candidate.cutlass.swizzle,
+                       candidate.cutlass.along_rows ? "rows" : "columns");
+  }
+  const cublasLtMatmulAlgo_t& algorithm = candidate.algorithm;
   return fmt::format("algorithm {}, tile {}, stages {}, split {}, scheme {}, swizzle {}, option {}, cluster {}",
                      configured<std::int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_ID),
                      configured<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),

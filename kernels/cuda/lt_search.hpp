@@ -16,7 +16,7 @@ class LtTimer {
  public:
   LtTimer(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem, const LtGemmArgs& args);
 
-  /// Whether the algorithm runs. cuBLASLt may refuse an algorithm that it has offered; this is not an error. The first
+  /// Whether the algorithm runs. A library may refuse an algorithm that it has offered; this is not an error. The first
   /// run of an algorithm also loads its code.
   bool runs(const LtCandidate& candidate);
   /// Microseconds of one run: the mean of `repeats` runs, one right after the other.
@@ -70,7 +70,7 @@ LtTimed refine(cublasLtHandle_t handle, cudaStream_t stream, LtProblem& problem,
                std::vector<LtTimed> tried, double run_seconds);
 
 /// The algorithm as text, with cuBLASLt's numbers: "algorithm 66, tile 20, stages 36, split 1, scheme 0, swizzle 0,
-/// option 0, cluster 3".
-std::string describe(const cublasLtMatmulAlgo_t& algorithm);
+/// option 0, cluster 3"; or "cutlass 450, swizzle 2, along rows".
+std::string describe(const LtCandidate& candidate);
 
 }  // namespace shard8::kernels::cuda

@@ -43,9 +43,9 @@ __global__ void __launch_bounds__(kNormThreads, kSum ? 1 : 2) norm_kernel(const 
   norm.prefetch(first_row);
   norm.load_weight();
   float scale = 1.0f;
-  if constexpr (kCast) scale = *at.scale;
+  if constexpr (kCast && !Outputs::kBlocks) scale = *at.scale;
   const std::int32_t before = at.amax != nullptr && thread == 0 ? *static_cast<volatile std::int32_t*>(at.amax) : 0;
-  if (kCast && blockIdx.x == 0 && thread == 0) *at.scale_inv = 1.0f / scale;
+  if (kCast && !Outputs::kBlocks && blockIdx.x == 0 && thread == 0) *at.scale_inv = 1.0f / scale;
   NormCounts counts;
   __syncthreads();
   await_begun();
@@ -122,6 +122,9 @@ Kernel cast_kernel_of(const NormForward& norm) {
                                : kernel_of<NormOutputs<Q, false, false>>(norm);
 }
 Kernel any_kernel_of(const NormForward& norm) {
+  if (norm.quantized != nullptr && norm.scale == nullptr) {
+    return kernel_of<NormOutputs<tensor::E4M3, false, false, true>>(norm);
+  }
   if (norm.quantized != nullptr) {
     return norm.format == DType::e4m3 ? cast_kernel_of<tensor::E4M3>(norm) : cast_kernel_of<tensor::E5M2>(norm);
   }
@@ -159,6 +162,9 @@ bool has_norm_forward(const NormForward& norm) {
   }
   return norm.rows % kNormRows == 0 && vectors_of(norm.hidden) > 0 &&
          (norm.transposed == nullptr || norm.plain == nullptr) &&
+         (norm.quantized == nullptr || norm.scale != nullptr ||
+          (norm.plain == nullptr && norm.transposed == nullptr && norm.amax == nullptr &&
+           norm.format == DType::e4m3)) &&
          on_16_bytes({norm.x, norm.weight, norm.bias, norm.plain, norm.quantized, norm.transposed}) &&
          any_kernel_of(norm).shared <= shared_with_clusters();
 }

@@ -27,15 +27,17 @@ struct NormForward {
   void* plain;                   ///< bf16 (rows, hidden)
   void *quantized, *transposed;  ///< (rows, hidden), (hidden, rows) of `format`
   tensor::DType format;          ///< e4m3 or e5m2
-  const float* scale;            ///< with `quantized`
-  float* scale_inv;              ///< written with `quantized`
+  const float* scale;            ///< with `quantized`; null: each 1×128 block has the scale of its own amax
+  float* scale_inv;              ///< written with `quantized`; without `scale` (rows, hidden/128)
+  bool power_of_2;               ///< whether scales of blocks are floored to powers of two
   std::int32_t* amax;
   unsigned long long *saturated, *flushed;
 };
 
 /// Whether norm_forward takes these arguments. It needs a device with clusters of blocks (compute capability 9.0); a
 /// multiple of 32 rows; a row that one cluster holds (a multiple of 512 columns up to 4096, or of 1024 up to 8192);
-/// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast.
+/// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast. A cast with scales of
+/// blocks is written alone, and in e4m3.
 bool has_norm_forward(const NormForward& norm);
 
 /// Runs the norm; has_norm_forward(norm) must be true. Reads x once, or each partial sum once. Reads rows of x again if

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cfloat>
 #include <type_traits>
 
 #include "kernels/cuda/norm.hpp"
@@ -46,12 +47,36 @@ struct NormCounts {
 };
 
 /// The forms that the kernel writes. `plain`: the result; without it and without a cast, only its amax. Q: the result
-/// cast to this format, E4M3 or E5M2 (void: no cast). `transposed`: the transposed cast as well.
-template <class Q, bool plain, bool transposed>
+/// cast to this format, E4M3 or E5M2 (void: no cast). `transposed`: the transposed cast as well. `blocks`: each 1×128
+/// block is cast with the scale of its own amax.
+template <class Q, bool plain, bool transposed, bool blocks = false>
 struct NormOutputs {
   using Format = Q;
-  static constexpr bool kCast = !std::is_void_v<Q>, kPlain = plain, kTransposed = transposed;
+  static constexpr bool kCast = !std::is_void_v<Q>, kPlain = plain, kTransposed = transposed, kBlocks = blocks;
 };
+
+/// The largest of four rows' magnitudes among 16 neighbouring threads: thread t gets that of row t % 4.
+__device__ __forceinline__ std::int32_t largest_of_own_row(const std::int32_t (&rows)[4], int lane) {
+  const auto larger_with = [](std::int32_t keep, std::int32_t give, int step) {
+    return max(keep, __shfl_xor_sync(0xffffffffu, give, step));
+  };
+  const bool upper = (lane & 2) != 0, odd = (lane & 1) != 0;
+  const std::int32_t first = larger_with(upper ? rows[2] : rows[0], upper ? rows[0] : rows[2], 2);
+  const std::int32_t second = larger_with(upper ? rows[3] : rows[1], upper ? rows[1] : rows[3], 2);
+  std::int32_t largest = larger_with(odd ? second : first, odd ? first : second, 1);
+  largest = larger_with(largest, largest, 4);
+  return larger_with(largest, largest, 8);
+}
+
+/// The scale of a block, from the bits of its amax, as kernels/quantize.hpp states it for 1×128 blocks. (A quotient is
+/// never subnormal.)
+template <class Q>
+__device__ __forceinline__ float scale_of_block(std::int32_t amax, bool power_of_2) {
+  const float largest = __int_as_float(amax);
+  const float quotient = fminf(__fdiv_rn(Q::kMax, largest), FLT_MAX);
+  const float scale = power_of_2 ? __int_as_float(__float_as_int(quotient) & 0x7f800000) : quotient;
+  return largest > 0 && largest <= FLT_MAX ? scale : 1.0f;
+}
 
 /// kSum: the rows are sums of partial sums, which the kernel writes, too.
 template <class Outputs, bool kCentred, int kVectors, bool kSum>
@@ -223,18 +248,24 @@ struct NormRows {
       if constexpr (kCentred) bias = shared.bias[p][lane];
       [[maybe_unused]] std::uint32_t codes[kNormRowsOfWarp][2];
       std::uint32_t values[kNormRowsOfWarp][4], not_zeros = ~0u;
+      [[maybe_unused]] const auto cast_row = [&](int r, auto factor) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(values[r][2 * h], values[r][2 * h + 1], factor);
+        quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
+        not_zeros &= tensor::nonzero_codes(codes[r][0]) & tensor::nonzero_codes(codes[r][1]);
+      };
 #pragma unroll
       for (int r = 0; r < kNormRowsOfWarp; ++r) {
         compute(values[r], rows[r][p], weight, bias, of[r]);
-        pair = larger_pair(pair, largest_pair(values[r]));
+        if constexpr (!Outputs::kBlocks) pair = larger_pair(pair, largest_pair(values[r]));
         if constexpr (Outputs::kPlain)
           plain[r * stride() + p * 32] = {values[r][0], values[r][1], values[r][2], values[r][3]};
-        if constexpr (kCast) {
+        if constexpr (kCast && !Outputs::kBlocks) cast_row(r, scale);
+      }
+      if constexpr (Outputs::kBlocks) {
+        const float own = scale_blocks(values, p, first_row, counts);  // of row lane % 4
 #pragma unroll
-          for (int h = 0; h < 2; ++h) codes[r][h] = cast_pairs<Q>(values[r][2 * h], values[r][2 * h + 1], scale);
-          quantized[r * stride() + p * 32] = {codes[r][0], codes[r][1]};
-          not_zeros &= tensor::nonzero_codes(codes[r][0]) & tensor::nonzero_codes(codes[r][1]);
-        }
+        for (int r = 0; r < kNormRowsOfWarp; ++r) cast_row(r, __shfl_sync(0xffffffffu, own, r, 16));
       }
       if constexpr (kCast) {
         // One branch for all rows, because one for each row takes more time.
@@ -252,12 +283,40 @@ struct NormRows {
         }
       }
     }
+    if constexpr (Outputs::kBlocks) return;
     const auto amax = static_cast<std::uint32_t>(tensor::magnitude_of(pair));
     counts.amax = max(counts.amax, amax);
     if constexpr (kCast) {
       const bool fits = __uint_as_float(amax) * scale <= Q::kRoundsToMax;
       if (__any_sync(0xffffffffu, !fits)) count_saturated(row, first_row, scale, counts);
     }
+  }
+  /// Writes the inverse scales of the warp's blocks in column vector p, and returns the scale of the thread's block in
+  /// row lane % 4. Counts what saturates: only in blocks that are not finite, whose scale is 1.
+  __device__ __forceinline__ float scale_blocks(const std::uint32_t (&values)[kNormRowsOfWarp][4], int p,
+                                                std::int64_t first_row, NormCounts& counts) const {
+    std::int32_t amax[kNormRowsOfWarp];
+#pragma unroll
+    for (int r = 0; r < kNormRowsOfWarp; ++r)
+      amax[r] = static_cast<std::int32_t>(tensor::magnitude_of(largest_pair(values[r])));
+    const std::int32_t largest = largest_of_own_row(amax, lane);
+    const float scale = scale_of_block<Q>(largest, at.power_of_2);
+    if (lane % 16 < kNormRowsOfWarp) {
+      const std::int64_t row = first_row + warp * kNormRowsOfWarp + lane % 4;
+      at.scale_inv[row * (at.hidden / 128) + (col0 + p * kNormStride) / 128 + lane / 16] = 1.0f / scale;
+    }
+    if (__any_sync(0xffffffffu, largest >= 0x7f800000)) {
+#pragma unroll
+      for (int r = 0; r < kNormRowsOfWarp; ++r) {
+        const float factor = __shfl_sync(0xffffffffu, scale, r, 16);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          counts.saturated += fabsf(low_of(values[r][k]) * factor) > Q::kRoundsToMax ? 1 : 0;
+          counts.saturated += fabsf(high_of(values[r][k]) * factor) > Q::kRoundsToMax ? 1 : 0;
+        }
+      }
+    }
+    return scale;
   }
   /// Counts what saturates. This is rare, so rows are read and computed a second time here; write() then needs no
   /// registers for it.

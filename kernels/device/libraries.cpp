@@ -3,6 +3,7 @@
 
 #include "kernels/libraries.hpp"
 #include "base/error.hpp"
+#include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/library_check.hpp"
 #include "kernels/device/parts.hpp"
 
@@ -26,7 +27,7 @@ LtTuning lt_tuning(Tuning tuning) {
 
 std::string describe(const cuda::LtSearch& search) {
   return fmt::format("{} of {} configurations checked, {} of {} supported ones run; best: {}", search.checked,
-                     search.possible, search.timed, search.supported, cuda::describe(search.best.algorithm));
+                     search.possible, search.timed, search.supported, cuda::describe(search.best));
 }
 
 }  // namespace
@@ -55,6 +56,7 @@ std::vector<Libraries::Choice> Libraries::choices() const {
                   .best_microseconds = a.searched_microseconds,
                   .guess = a.index,
                   .guesses = a.offered,
+                  .cutlass = a.cutlass.version > 0,
                   .searched = {}};
     if (const cuda::LtSearch* search = parts_->gemm.searched(a.key)) choice.searched = describe(*search);
     choices.push_back(std::move(choice));
@@ -68,7 +70,12 @@ Libraries::Parts& parts_of(const Workspace& workspace, const char* kernel) {
   return workspace.libraries->parts();
 }
 
-std::string blas_description() { return cuda::cublaslt_version() + ", " + cuda::cudnn_version(); }
+std::string blas_description() {
+  const std::int32_t cutlass = cuda::cutlass_version();
+  const std::string kernels =
+      cutlass > 0 ? fmt::format("CUTLASS {}.{}.{}", cutlass / 100, cutlass / 10 % 10, cutlass % 10) : "no CUTLASS";
+  return fmt::format("{}, {}, {}", cuda::cublaslt_version(), cuda::cudnn_version(), kernels);
+}
 
 int blas_threads(int) { return 0; }
 

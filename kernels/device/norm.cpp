@@ -16,9 +16,14 @@ using tensor::BFloat16;
 using tensor::SumOfPartials;
 using tensor::Tensor;
 
+/// Whether y asks for nothing but a cast to e4m3 with 1×128 blocks.
+bool only_row_blocks(const Outputs& y) {
+  return !y.blocks.rowwise.empty() && y.blocks.columnwise.empty() && y.blocks.rowwise.data.dtype == tensor::DType::e4m3;
+}
+
 /// The arguments of cuda::norm_forward for x (T, H) in bf16 and the outputs y. RMSNorm has neither mean nor bias: both
-/// are null. If y asks for the plain result and a transposed cast, the transposed cast is left out: that kernel cannot
-/// write both.
+/// are null. Casts with block scales are left out unless only_row_blocks(). If y asks for the plain result and a
+/// transposed cast, the transposed cast is left out: that kernel cannot write both.
 cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* mean, const Tensor& rstd,
                            const SumOfPartials& x, const Tensor& weight, const Tensor* bias, float eps) {
   cuda::NormForward norm{};
@@ -43,8 +48,15 @@ cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* m
     norm.scale = y.scale.as<float>();
     norm.scale_inv = y.quantized.scale_inv.as<float>();
   }
+  if (only_row_blocks(y)) {
+    norm.plain = nullptr;
+    norm.format = tensor::DType::e4m3;
+    norm.quantized = y.blocks.rowwise.data.as<tensor::E4M3>();
+    norm.scale_inv = y.blocks.rowwise.scale_inv.as<float>();
+    norm.power_of_2 = y.blocks.power_of_2;
+  }
   norm.amax = y.amax.empty() ? nullptr : y.amax.as<std::int32_t>();
-  if (y.counts != nullptr && (has_cast(y) || norm.amax != nullptr)) {
+  if (y.counts != nullptr && (norm.quantized != nullptr || norm.amax != nullptr)) {
     norm.saturated = reinterpret_cast<unsigned long long*>(&y.counts->saturated);
     norm.flushed = reinterpret_cast<unsigned long long*>(&y.counts->flushed);
   }
@@ -65,6 +77,7 @@ bool forward_by_clusters(const tensor::Exec& exec, const char* kernel, const cha
   if (has_cast(y) && !y.transposed.empty() && norm.transposed == nullptr) {
     transpose_cast(exec, kernel, y.transposed, y.quantized.data);
   }
+  if (!y.blocks.empty() && norm.quantized == nullptr) cast_in_blocks(exec, y.blocks, y.plain, y.counts);
   return true;
 }
 

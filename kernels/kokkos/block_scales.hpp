@@ -69,4 +69,12 @@ KOKKOS_INLINE_FUNCTION std::int32_t block_scale_change(Inverse before, Inverse a
   return old_value >= FLT_MIN && new_value >= FLT_MIN ? change : 0;
 }
 
+/// Writes the inverse scale of a block. Returns by how much it changed, as block_scale_change(), if `compare`; else 0.
+template <class Inverse>
+KOKKOS_INLINE_FUNCTION std::int32_t write_block_scale(Inverse& place, Inverse inverse, bool compare) {
+  const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
+  place = inverse;
+  return change;
+}
+
 }  // namespace shard8::kernels

@@ -4,9 +4,10 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/norm_values.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
+#include "kernels/kokkos/write_panels.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::kernels {
@@ -95,6 +96,9 @@ void rmsnorm_recompute(const Exec& exec, const Outputs& y, const tensor::Tensor&
   require_count(kName, "weight", weight, hidden);
   dispatch_real(x.dtype, kName, [&]<class T>(std::type_identity<T>) {
     const Rmsnorm<T> formula{x.as<T>(), weight.as<T>(), rstd.as<float>(), hidden};
+    if (write_panels(exec, "shard8::kernels::rmsnorm_recompute", y, formula, rows, hidden,
+                     packs_fit<kPack<T>>(hidden, formula.x, formula.weight)))
+      return;
     dispatch_outputs<T>(exec, kName, y, [&](const auto& out) {
       const bool fits = out.template fits<kPack<T>>(hidden, formula.x, formula.weight);
       return write(exec, "shard8::kernels::rmsnorm_recompute", out, formula, rows, fits);

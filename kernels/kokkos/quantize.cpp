@@ -113,21 +113,24 @@ constexpr auto kInBlocks = "quantize_blocks";
 /// The pointers of an output for x. Throws Error(failed) for wrong counts or dtypes.
 template <class Rule>
 Quantized<Rule> quantized(const tensor::Operand& out, const tensor::Tensor& x) {
-  SHARD8_REQUIRE(!out.transposed, "{}: a cast in blocks cannot be stored transposed", kInBlocks);
   require_count(kInBlocks, "data", out.data, x.count());
   require_count(kInBlocks, "scale_inv", out.scale_inv, tensor::scale_shape(out.scaling, x.rows(), x.cols()).count());
   return {out.data.as<typename Rule::Format>(), out.scale_inv.as<typename Rule::Inverse>()};
 }
 
-/// `row` or `column` may be null.
+/// `row` or `column` may be null. Only `column` may be transposed, and only blocks of 128×1.
 template <class Rule, Blocks kBlocks>
 void run(const Exec& exec, const tensor::Operand* row, const tensor::Operand* column, const tensor::Tensor& x,
          const CastOptions& options) {
   const auto by_row = row != nullptr ? quantized<Rule>(*row, x) : Quantized<Rule>{};
   const auto by_column = column != nullptr ? quantized<Rule>(*column, x) : Quantized<Rule>{};
+  const bool transposed = column != nullptr && column->transposed;
+  SHARD8_REQUIRE((row == nullptr || !row->transposed) && (!transposed || column->scaling == Scaling::column_128),
+                 "{}: a cast with {} blocks is stored transposed; allowed is 128x1", kInBlocks,
+                 tensor::name_of(transposed ? column->scaling : row->scaling));
   if (x.count() == 0) return;
   dispatch_source(x, options.through_bf16, kInBlocks, [&](const auto& source) {
-    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, source, x.rows(), x.cols(), options);
+    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, transposed, source, x.rows(), x.cols(), options);
   });
 }
 
@@ -212,6 +215,14 @@ void quantize_blocks(const Exec& exec, const tensor::Operand& row, const tensor:
   }
   base::fail(base::ExitCode::failed, "{}: {} with {}; allowed are 1x128 with 128x1 and 1x32 with 32x1", kInBlocks,
              tensor::name_of(row.scaling), tensor::name_of(column.scaling));
+}
+
+void cast_in_blocks(const Exec& exec, const BlockCasts& out, const tensor::Tensor& x, CastCounts* counts) {
+  const CastOptions options{.power_of_2 = out.power_of_2, .counts = counts};
+  if (out.rowwise.empty() || out.columnwise.empty())
+    quantize_blocks(exec, out.rowwise.empty() ? out.columnwise : out.rowwise, x, options);
+  else
+    quantize_blocks(exec, out.rowwise, out.columnwise, x, options);
 }
 
 }  // namespace shard8::kernels

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/kokkos/block_scales.hpp"
 
 namespace shard8::kernels {
@@ -43,6 +45,7 @@ struct PanelQuantizer {
   bool power_of_2;
   CastCounts* counts;
   bool compares;
+  bool transposed;  ///< the columnwise cast is stored as (cols, rows)
 
   std::int64_t panels() const { return (rows + kBlock - 1) / kBlock * ((cols + kWidth - 1) / kWidth); }
 
@@ -60,13 +63,6 @@ struct PanelQuantizer {
       if (change != 0) Kokkos::atomic_max(&to->scale_change, static_cast<std::uint32_t>(change));
     });
     row_barrier(team);  // before the next panel overwrites the scratch
-  }
-
-  /// Writes an inverse scale. Returns by how much it changed if `compare`, else 0.
-  KOKKOS_INLINE_FUNCTION static std::int32_t write_scale(Inverse& place, Inverse inverse, bool compare) {
-    const std::int32_t change = compare ? block_scale_change(place, inverse) : 0;
-    place = inverse;
-    return change;
   }
 
  private:
@@ -116,7 +112,7 @@ struct PanelQuantizer {
         const std::int64_t r = i / kPerRow, b = i % kPerRow;
         if (b >= blocks) return 0;
         scales[i] = Rule::scale(amaxes[i], floored);
-        return write_scale(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
+        return write_block_scale(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
       });
     }
     if constexpr (kColumn) {
@@ -129,7 +125,7 @@ struct PanelQuantizer {
       row_for(team, at.cols, [=](std::int64_t c) { scales[c] = Rule::scale(amaxes[c], floored); });
       row_barrier(team);
       const std::int32_t other = row_largest(team, square ? 1 : at.cols, [=](std::int64_t c) {
-        return write_scale(inverses[c], Rule::inverse(amaxes[c], scales[c]), compare);
+        return write_block_scale(inverses[c], Rule::inverse(amaxes[c], scales[c]), compare);
       });
       change = other > change ? other : change;
     }
@@ -144,7 +140,7 @@ struct PanelQuantizer {
       const std::int64_t first = (at.row0 + r) * cols + at.col0;
       const auto in = x.from(first);
       Format* const row_out = kRow ? row.data + first : nullptr;
-      Format* const column_out = kColumn ? column.data + first : nullptr;
+      Format* const column_out = kColumn ? column.data + (transposed ? at.col0 * rows + at.row0 + r : first) : nullptr;
       if constexpr (kRow) {
         row_barrier(team);
         for (std::int64_t b = 0; b < at.cols / kBlock; ++b) {
@@ -154,13 +150,20 @@ struct PanelQuantizer {
         }
         row_barrier(team);
       }
-      total += row_stats<1>(team, at.cols, false, [=](auto, std::int64_t c) {
-        const float value = in.load(Single{}, c)[0];
-        CastStats stats;
-        if constexpr (kRow) stats += cast_element(row_out[c], value, wide[c]);
-        if constexpr (kColumn) stats += cast_element(column_out[c], value, columns[c]);
-        return stats;
-      });
+      // `step`: between neighbours of a row in the columnwise cast.
+      const auto cast_row = [&](auto step) {
+        return row_stats<1>(team, at.cols, false, [=](auto, std::int64_t c) {
+          const float value = in.load(Single{}, c)[0];
+          CastStats stats;
+          if constexpr (kRow) stats += cast_element(row_out[c], value, wide[c]);
+          if constexpr (kColumn) stats += cast_element(column_out[c * step], value, columns[c]);
+          return stats;
+        });
+      };
+      if (kColumn && transposed)
+        total += cast_row(rows);
+      else
+        total += cast_row(std::integral_constant<std::int64_t, 1>{});
     }
     return total;
   }

@@ -2,224 +2,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/kokkos/quantize_panels.hpp"
+#include <type_traits>
+
+#include "kernels/kokkos/panel_cast.hpp"
 
 namespace shard8::kernels {
 
-/// As PanelQuantizer, on a device where packs fit. A team of 256 threads holds 128 rows of 128 columns in registers, so
-/// the elements are read once. kAcross neighbouring threads share a row; kPer groups of such threads share a block of
-/// rows.
-template <class Rule, Blocks kBlocks, class Source>
+/// As PanelQuantizer, on a device where packs fit: a team reads the elements of a panel once.
+template <class Rule, Blocks kBlocks, class Source, bool kTransposed = false>
 struct PanelInRegisters {
-  using Format = typename Rule::Format;
-  using Inverse = typename Rule::Inverse;
-  using Wide = PanelQuantizer<Rule, kBlocks, Source>;
-  static constexpr int kN = kPack<typename Source::Type>, kThreads = 256, kWidth = 128,
-                       kBlock = static_cast<int>(Rule::kBlock);
-  using Bounds = Kokkos::LaunchBounds<kThreads, sizeof(typename Source::Type) == 2 ? 3 : 2>;
+  static constexpr int kN = kPack<typename Source::Type>;
   using Width = Packed<kN, 1>;
   using In = decltype(std::declval<Source>().load(Width{0}, 0));
-  static constexpr int kAcross = kWidth / kN, kGroups = kThreads / kAcross, kRows = kWidth / kGroups;
-  static constexpr int kDown = kWidth / kBlock, kPer = kGroups / kDown, kWarps = kThreads / 32;
-  static constexpr int kShare = kBlock / kN;                     ///< threads that share a block along rows
-  static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales those threads compute at once
-  static constexpr bool kRow = Wide::kRow, kColumn = Wide::kColumn, kSquare = kBlocks == Blocks::square;
-  static_assert(kShare <= 32 && kAcross <= 32 && kPer * kAcross % 32 == 0 && kRows % kEach == 0);
+  using Cast = PanelCast<Rule, kBlocks, In, kTransposed>;
+  using Scratch = typename Cast::Scratch;
+  using Bounds = Kokkos::LaunchBounds<Cast::kThreads, sizeof(typename Source::Type) == 2 ? 3 : 2>;
 
-  struct Scratch {
-    std::int32_t amax[kWarps][kWidth];
-    alignas(16) float scale[kDown][kWidth];
-  };
+  Cast cast;
+  Source x;
+  CastCounts* counts;
 
-  Wide all;
-
-  std::int64_t panels() const { return (all.rows + kWidth - 1) / kWidth * across(); }
+  std::int64_t panels() const { return (cast.rows + Cast::kWidth - 1) / Cast::kWidth * across(); }
 
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
-    const std::int64_t down = panel / across();
-    const int rank = team.team_rank(), group = rank / kAcross, column = rank % kAcross * kN;
-    const std::int64_t row0 = down * kWidth + group / kPer * kBlock + group % kPer;
-    const std::int64_t col = (panel - down * across()) * kWidth + column;
-    const bool inside = col < all.cols;
-    const Width w{0};
-    In in[kRows];
+    const std::int64_t down = panel / across(), col0 = (panel - down * across()) * Cast::kWidth;
+    const auto at = cast.place(team.team_rank(), down, col0);
+    In in[Cast::kRows];
     SHARD8_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const std::int64_t row = row0 + r * kPer;
+    for (int r = 0; r < Cast::kRows; ++r) {
+      const std::int64_t row = at.row0 + r * Cast::kStep;
       in[r] = {};
-      if (inside && row < all.rows) in[r] = all.x.load(w, row * all.cols + col);
+      if (at.inside && row < cast.rows) in[r] = x.load(Width{0}, row * cast.cols + at.col);
     }
-    std::int32_t change = 0;
-    bool finite = false;  // whether the whole panel is known to be finite
-    if constexpr (kColumn) {
-      find_columns(team, in, scratch);
-      const Result result = compute_columns(team, panel, scratch);
-      change = result.change;
-      finite = kOfBf16<In> && !result.odd;
-    }
-    // Each of the neighbouring threads that share rows computes the scale of one row.
-    float scales[kRows / kEach] = {};
-    SHARD8_UNROLL
-    for (int first = 0; kRow && first < kRows; first += kEach) {
-      std::int32_t amaxes[kEach];
-      SHARD8_UNROLL
-      for (int r = 0; r < kEach; ++r) amaxes[r] = larger_number(in[first + r]);
-      const std::int32_t amax = largest_of_share<kShare>(rank, amaxes);
-      const float scale = Rule::scale(amax, all.power_of_2);
-      scales[first / kEach] = scale;
-      const std::int64_t row = row0 + (first + rank % kEach) * kPer;
-      if (inside && rank % kShare < kEach && row < all.rows) {
-        Inverse& place = all.row.scale_inv[row * (all.cols / kBlock) + col / kBlock];
-        const std::int32_t one = Wide::write_scale(place, Rule::inverse(amax, scale), all.compares);
-        change = one > change ? one : change;
-      }
-    }
-    const auto cast = [&](auto all_finite) {
-      CastStats stats;
-      SHARD8_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const std::int64_t row = row0 + r * kPer, at = row * all.cols + col;
-        const bool here = inside && row < all.rows;
-        if constexpr (kRow) {
-          const OneScale scale{of_neighbour<kShare>(scales[r / kEach], r % kEach)};
-          if (here) stats += cast_to<decltype(all_finite)::value>(all.row.data + at, in[r], scale);
-        }
-        if constexpr (kColumn) {
-          const auto scale = w.load(scratch.scale[group / kPer] + column, 0);
-          if (here) stats += cast_to<decltype(all_finite)::value>(all.column.data + at, in[r], scale);
-        }
-      }
-      return stats;
-    };
-    const CastStats stats = finite ? cast(std::bool_constant<kOfBf16<In>>{}) : cast(std::false_type{});
-    CastTotals{nullptr, all.counts}.add(team, stats);
-    if (change != 0) Kokkos::atomic_max(&all.counts->scale_change, static_cast<std::uint32_t>(change));
+    const auto found = cast.cast(team, down, col0, in, scratch);
+    CastTotals{nullptr, counts}.add(team, found.stats);
+    if (found.change != 0) Kokkos::atomic_max(&counts->scale_change, static_cast<std::uint32_t>(found.change));
   }
 
  private:
-  KOKKOS_FORCEINLINE_FUNCTION std::int64_t across() const { return (all.cols + kWidth - 1) / kWidth; }
-  /// Casts a pack by its scales. If the whole panel is finite, nothing saturates.
-  template <bool kFinite, class Scales>
-  KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_to(Format* to, const In& in, const Scales& scales) {
-    CastStats stats;
-    Words<kN> codes;
-    if constexpr (kFinite) {
-      float scaled[kN];
-      SHARD8_UNROLL
-      for (int k = 0; k < kN; ++k) scaled[k] = in[k] * scales[k];
-      SHARD8_UNROLL
-      for (int k = 0; k < kN; k += 4) {
-        codes.word[k / 4] = tensor::cast_to_codes<Format>(scaled[k], scaled[k + 1], scaled[k + 2], scaled[k + 3]);
-      }
-      stats.flushed = count_flushed(codes, in, 0);
-    } else {
-      stats = cast_pack<Format>(codes, pack_of<kN>(in, 0).at, scales);
-    }
-    store_global(to, codes);
-    return stats;
-  }
-
-  /// The largest magnitude of a pack. If the pack has NaNs, the magnitude of one of them.
-  KOKKOS_FORCEINLINE_FUNCTION static std::int32_t larger_number(const In& in) {
-    if constexpr (kOfBf16<In>) {
-      return magnitude_of(largest_pair(in.pack[0]));
-    } else {
-      return larger_of_each(Width{0}, in, 0);
-    }
-  }
-
-  /// Writes the amaxes of the panel's columns, one for each warp.
-  template <class AnyMember, class Rows>
-  KOKKOS_FORCEINLINE_FUNCTION void find_columns(const AnyMember& team, const Rows& in, Scratch& scratch) const {
-    const int rank = team.team_rank(), column = rank % kAcross * kN;
-    std::int32_t amax[kN];
-    if constexpr (kOfBf16<In>) {
-      SHARD8_UNROLL
-      for (int k = 0; k < kN / 2; ++k) {
-        std::uint32_t pair = 0;
-        SHARD8_UNROLL
-        for (int r = 0; r < kRows; ++r) pair = larger_pair(pair, in[r].pack[0].word[k]);
-        for (int step = 16; step >= kAcross; step /= 2) pair = larger_pair(pair, pair_across(pair, step));
-        amax[2 * k] = static_cast<std::int32_t>(pair << 16 & 0x7fff0000u);
-        amax[2 * k + 1] = static_cast<std::int32_t>(pair & 0x7fff0000u);
-      }
-    } else {
-      SHARD8_UNROLL
-      for (int k = 0; k < kN; ++k) {
-        amax[k] = 0;
-        SHARD8_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const std::int32_t one = magnitude(in[r][k]);
-          amax[k] = one > amax[k] ? one : amax[k];
-        }
-        for (int step = 16; step >= kAcross; step /= 2) amax[k] = larger_across(amax[k], step);
-      }
-    }
-    if (rank % 32 < kAcross) {
-      SHARD8_UNROLL
-      for (int k = 0; k < kN; ++k) scratch.amax[rank / 32][column + k] = amax[k];
-    }
-    team.team_barrier();
-  }
-
-  /// What a thread found: the largest change of an inverse scale that it wrote, and whether a number of the panel is
-  /// not finite.
-  struct Result {
-    std::int32_t change;
-    bool odd;
-  };
-  /// Computes and writes the scales of the panel's columns.
-  template <class AnyMember>
-  KOKKOS_FORCEINLINE_FUNCTION Result compute_columns(const AnyMember& team, std::int64_t panel,
-                                                     Scratch& scratch) const {
-    constexpr int kOf = kWarps / kDown;  // warps that share a block
-    const std::int64_t down = panel / across(), col0 = (panel - down * across()) * kWidth;
-    std::int32_t change = 0;
-    bool odd = false;
-    for (int i = team.team_rank(); i < (kSquare ? kThreads : kDown * kWidth); i += kThreads) {
-      const int block = i / kWidth, column = i % kWidth;
-      std::int32_t amax = 0;
-      for (int warp = block * kOf; warp < (block + 1) * kOf && warp < kWarps; ++warp) {
-        const std::int32_t one = scratch.amax[warp][column];
-        amax = one > amax ? one : amax;
-      }
-      if constexpr (kSquare) amax = team_largest(team, amax);
-      odd |= amax >= static_cast<std::int32_t>(kInfinityBits);
-      const float scale = Rule::scale(amax, all.power_of_2);
-      if (block < kDown) scratch.scale[block][column] = scale;
-      const std::int64_t block_row = down * kDown + block;
-      if (kSquare ? i == 0 : col0 + column < all.cols && block_row * kBlock < all.rows) {
-        const std::int64_t at = kSquare ? panel : block_row * all.cols + col0 + column;
-        const std::int32_t one = Wide::write_scale(all.column.scale_inv[at], Rule::inverse(amax, scale), all.compares);
-        change = one > change ? one : change;
-      }
-    }
-    return {change, any_of_team(team, odd)};
-  }
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t across() const { return (cast.cols + Cast::kWidth - 1) / Cast::kWidth; }
 };
 
+/// `transposed`: the columnwise cast is stored as (cols, rows); only for blocks of 128.
 template <class Rule, Blocks kBlocks, class Source>
-void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantized<Rule>& column, const Source& x,
-                     std::int64_t rows, std::int64_t cols, const CastOptions& options) {
-  const PanelQuantizer<Rule, kBlocks, Source> quantizer{row,
-                                                        column,
-                                                        x,
-                                                        rows,
-                                                        cols,
-                                                        options.power_of_2,
-                                                        options.counts,
-                                                        options.counts != nullptr && options.compare_scales};
+void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantized<Rule>& column, bool transposed,
+                     const Source& x, std::int64_t rows, std::int64_t cols, const CastOptions& options) {
   constexpr auto kLabel = "shard8::kernels::quantize_blocks";
+  const bool compares = options.counts != nullptr && options.compare_scales;
   if constexpr (!kHostExec) {
-    using Fast = PanelInRegisters<Rule, kBlocks, Source>;
+    const auto launch = [&]<bool kTransposed>(std::bool_constant<kTransposed>) {
+      using Panels = PanelInRegisters<Rule, kBlocks, Source, kTransposed>;
+      const Panels panels{{row, column, rows, cols, options.power_of_2, compares}, x, options.counts};
+      for_rows_with<typename Panels::Scratch, typename Panels::Bounds>(exec, kLabel, panels.panels(), panels,
+                                                                       Panels::Cast::kThreads);
+    };
+    using Fast = typename PanelInRegisters<Rule, kBlocks, Source>::Cast;
     const bool blocks_fit = kBlocks != Blocks::square || cols % Fast::kWidth == 0;
-    if (blocks_fit && packs_fit<Fast::kN>(cols, x.x, row.data, column.data)) {
-      const Fast fast{quantizer};
-      for_rows_with<typename Fast::Scratch, typename Fast::Bounds>(exec, kLabel, fast.panels(), fast, Fast::kThreads);
-      return;
+    const bool fits = blocks_fit && packs_fit<Fast::kN>(cols, x.x, row.data, column.data);
+    if (fits && !transposed) return launch(std::false_type{});
+    if constexpr (Fast::kColumn && !Fast::kSquare && Rule::kBlock == Fast::kWidth) {
+      // A column of the panel is written in chunks of 16 bytes.
+      if (fits && packs_fit<16>(16, column.data)) return launch(std::true_type{});
     }
   }
+  const PanelQuantizer<Rule, kBlocks, Source> quantizer{
+      row, column, x, rows, cols, options.power_of_2, options.counts, compares, transposed};
   for_rows_with<PanelScratch>(exec, kLabel, quantizer.panels(), quantizer);
 }
 

@@ -3,9 +3,10 @@
 #include "kernels/activation.hpp"
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
+#include "kernels/kokkos/write_panels.hpp"
 
 namespace shard8::kernels {
 namespace {
@@ -125,6 +126,10 @@ void swiglu_forward(const Exec& exec, const Outputs& a, const tensor::Tensor& ga
   require_outputs(kName, "a", a, rows * ffn);
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   dispatch_real(gate_up.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    const Forward<T> formula{gate_up.as<T>(), ffn};
+    if (write_panels(exec, "shard8::kernels::swiglu_forward", a, formula, rows, ffn,
+                     packs_fit<kPack<T>>(ffn, formula.gate_up)))
+      return;
     dispatch_outputs<T>(exec, kName, a,
                         [&](const auto& out) { return forward(exec, out, gate_up.as<T>(), rows, ffn); });
   });
@@ -138,6 +143,10 @@ void swiglu_backward(const Exec& exec, const Outputs& dgate_up, const tensor::Te
   require_outputs(kName, "dgate_up", dgate_up, 2 * rows * ffn);
   if (!asks_for_nothing(recomputed)) require_outputs(kName, "recomputed", recomputed, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    const Backward<T> formula{da.as<T>(), gate_up.as<T>(), ffn};
+    if (write_gradient_panels(exec, "shard8::kernels::swiglu_backward", dgate_up, formula, rows, ffn,
+                              packs_fit<kPack<T>>(ffn, formula.da, formula.gate_up), recomputed))
+      return;
     dispatch_outputs<T>(exec, kName, dgate_up, [&](const auto& out) {
       return backward(exec, out, da.as<T>(), gate_up, rows, ffn, recomputed);
     });

@@ -202,7 +202,7 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
 }
 
 /// Calls f(writer) for the forms that `out` asks for. T is the type of the plain part. f may return a bool, as in
-/// dispatch_stats.
+/// dispatch_stats. Casts with block scales are made of the plain part afterwards.
 template <class T, class F>
 void dispatch_outputs(const Exec& exec, const char* kernel, const Outputs& out, const F& f) {
   if (out.plain.empty()) {
@@ -213,6 +213,7 @@ void dispatch_outputs(const Exec& exec, const char* kernel, const Outputs& out, 
   if (!dispatch_stats<T, true>(exec, kernel, out, plain, f)) {
     f(OutputWriter<OutputTypes<T, void, true, false>>{plain});
   }
+  if (!out.blocks.empty()) cast_in_blocks(exec, out.blocks, out.plain, out.counts);
 }
 
 }  // namespace shard8::kernels

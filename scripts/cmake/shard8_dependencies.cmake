@@ -90,6 +90,7 @@ shard8_need(SHARD8_KOKKOS_FOUND "Kokkos 5: ${SHARD8_KOKKOS_PROBLEM}"
 
 if(SHARD8_KOKKOS_FOUND)
   include(shard8_cuda)
+  include(shard8_cutlass)
 endif()
 
 if(shard8_missing)

@@ -49,7 +49,7 @@ endif()
 install(DIRECTORY inputs/ DESTINATION "${shard8_data}/decks")
 install(DIRECTORY scripts/ DESTINATION "${shard8_data}/scripts" USE_SOURCE_PERMISSIONS
   PATTERN cmake EXCLUDE PATTERN bench EXCLUDE PATTERN site EXCLUDE REGEX "/scripts/(setup|build|run|test|regenerate_gold|docs)$" EXCLUDE
-  REGEX "/scripts/lib/(build|kokkos|packages)\\.bash$" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+  REGEX "/scripts/lib/(build|cutlass|kokkos|packages)\\.bash$" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 # Where the installed scripts find the program, from the folder above them, and its launcher.
 file(RELATIVE_PATH shard8_data_to_program "/p/${shard8_data}" "/p/${CMAKE_INSTALL_BINDIR}/shard8")
 list(JOIN MPIEXEC_PREFLAGS " " shard8_launcher_flags)

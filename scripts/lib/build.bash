@@ -30,13 +30,13 @@ configure() {
   local arguments=()
   # shellcheck disable=SC2206
   arguments=(${SHARD8_CMAKE_ARGS:-})
-  "$repo/scripts/setup"
+  "$repo/scripts/setup" "$preset"
   if [[ -z "${Kokkos_ROOT:-}" ]] && have spack; then
     # shellcheck source=scripts/lib/kokkos.bash
     source "$repo/scripts/lib/kokkos.bash"
     if site="$(kokkos_of_site)"; then arguments+=("-DKokkos_ROOT=${site%% *}"); fi
   fi
-  key="$repo $(cksum <"$repo/CMakePresets.json") ${arguments[*]-} ${CC:-} ${CXX:-} ${Kokkos_ROOT:-} ${CMAKE_PREFIX_PATH:-} $(cache_dir)"
+  key="$repo $(cksum <"$repo/CMakePresets.json") ${arguments[*]-} ${CC:-} ${CXX:-} ${Kokkos_ROOT:-} ${CUTLASS_ROOT:-} ${CMAKE_PREFIX_PATH:-} $(cache_dir)"
   if [[ -f "$dir/build.ninja" && "$(cat "$dir/configured_with" 2>/dev/null)" == "$key" ]] && is_own_build "$preset"; then
     return 0
   fi
@@ -50,7 +50,7 @@ configure() {
   is_own_build "$preset" ||
     die "CMake configured '$(cached "$preset" CMAKE_CACHEFILE_DIR)' for '$(cached "$preset" CMAKE_HOME_DIRECTORY)', not '$dir' for '$repo'" \
       "remove $dir and build again"
-  grep -E '^-- (MPI|HDF5|BLAS|Kokkos):' "$repo/build/.configure.log" | sed 's/^--/[shard8]  /' >&2
+  grep -E '^-- (MPI|HDF5|BLAS|Kokkos|CUTLASS):' "$repo/build/.configure.log" | sed 's/^--/[shard8]  /' >&2
   printf '%s\n' "$key" >"$dir/configured_with"
 }
 

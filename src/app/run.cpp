@@ -305,10 +305,7 @@ class Run {
     last_ = r;
     steps_s_ += r.seconds;
     const bool last = r.step + 1 == steps_.end;
-    if (processor_ && (r.stop_request != 0 || last)) {
-      processor_->end = profile::processor_use();
-      energy_->end();
-    }
+    if (processor_ && processor_->after_step(r.stop_request != 0 || last)) energy_->end();
     if (tracer_) tracer_->after_step(r.step);
     const bool logged = last || (r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0;
     const RunEnergy::Window energy = energy_->step_over(world(), logged);

@@ -140,10 +140,7 @@ class SkeletonRun {
     hooks.after = [&](const train::StepResult& r) {
       last_ = r;
       steps_s_ += r.seconds;
-      if (processor_ && (r.stop_request != 0 || r.step + 1 == steps_.end)) {
-        processor_->end = profile::processor_use();
-        energy_->end();
-      }
+      if (processor_ && processor_->after_step(r.stop_request != 0 || r.step + 1 == steps_.end)) energy_->end();
       if (tracer_) tracer_->after_step(r.step);
       const bool tells = r.step == 0 || (r.step + 1) % config().run.log_every == 0 || r.step + 1 == steps_.end;
       if (tells) logger_.info("skeleton step {}/{}  {:.3f} ms", r.step + 1, steps_.end, 1e3 * r.seconds);

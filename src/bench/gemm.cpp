@@ -23,9 +23,10 @@ std::string to_text(const GemmRows& rows) {
     const auto share = c.best_microseconds > 0
                            ? fmt::format("{:.1f} %", 100.0 * std::min(1.0f, c.best_microseconds / c.microseconds))
                            : std::string("-");
-    text += fmt::format("{:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>8} {:>3}/{:<3}  {}{}\n", c.microseconds,
+    const auto guess = c.cutlass ? std::string("CUTLASS") : fmt::format("{}/{}", c.guess + 1, c.guesses);
+    text += fmt::format("{:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>8} {:>7}  {}{}\n", c.microseconds,
                         1e-6 * c.flops / static_cast<double>(c.microseconds), c.first_microseconds, c.best_microseconds,
-                        share, c.guess + 1, c.guesses, c.product, c.searched.empty() ? "" : "; " + c.searched);
+                        share, guess, c.product, c.searched.empty() ? "" : "; " + c.searched);
   }
   return text;
 }
@@ -43,6 +44,7 @@ std::string to_json(const GemmRows& rows, const Measured& measured) {
                            {"k", c.k},
                            {"dtype", c.dtype},
                            {"out_dtype", c.out_dtype},
+                           {"library", c.cutlass ? "CUTLASS" : "cuBLASLt"},
                            {"product_ms", milliseconds(c.microseconds)},
                            {"first_ms", milliseconds(c.first_microseconds)},
                            {"best_ms", milliseconds(c.best_microseconds)},

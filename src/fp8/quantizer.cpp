@@ -46,8 +46,21 @@ void Quantizer::quantize(const Site& site, const Operands& out, const Tensor& am
   });
 }
 
-kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands& out) const {
-  SHARD8_REQUIRE(recipe().per_tensor(), "block scales are found in every cast; a recomputed cast finds them again");
+kernels::Outputs Quantizer::block_outputs(const Site& site, const Operands& out, const Tensor& plain,
+                                          Purpose purpose) const {
+  kernels::Outputs outputs(plain);
+  outputs.counts = state_.counts(site);
+  outputs.blocks.power_of_2 = recipe().power_of_2;
+  if (purpose != Purpose::recomputed) outputs.blocks.rowwise = out.rowwise;
+  if (purpose != Purpose::forward_pass) outputs.blocks.columnwise = out.columnwise;
+  state_.count_elements(site, (purpose == Purpose::both_passes ? 2 : 1) * plain.count());
+  return outputs;
+}
+
+kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands& out, const Tensor& plain) const {
+  SHARD8_REQUIRE(recomputes_at_once(),
+                 "the scales of blocks of 32, and on hosts of 128, are found in a cast of its own");
+  if (recipe().blocks_at_once()) return block_outputs(site, out, plain, Purpose::recomputed);
   kernels::Outputs outputs;
   outputs.quantized = out.rowwise;
   outputs.transposed = out.transposed();

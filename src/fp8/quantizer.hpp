@@ -12,7 +12,8 @@ namespace shard8::fp8 {
 
 /// A matrix (R, C) as the products of a linear layer read it. Products that sum over C, along rows, read `rowwise`.
 /// Products that sum over R, along columns, read `columnwise`. Both are the same operand if the matrix is plain, or if
-/// one scaling serves both. With Recipe::transposed() `columnwise` holds the bytes of `rowwise`, transposed.
+/// one scaling serves both. With Recipe::transposed() `columnwise` is stored transposed; with one scale a matrix it
+/// holds the bytes of `rowwise`, transposed.
 struct Operands {
   tensor::Operand rowwise, columnwise;
 
@@ -72,20 +73,21 @@ class Quantizer {
   enum class Purpose : std::uint8_t { both_passes, forward_pass, recomputed };
 
   /// Runs produce(const kernels::Outputs&), which issues the kernel that computes a matrix (rows, cols), and writes the
-  /// cast of the matrix to `out`. If the scale is known before, the producing kernel casts in the same pass. Otherwise
-  /// the kernel writes `plain` (rows, cols), in the compute dtype, and `plain` is cast afterwards. If keep_plain is
-  /// set, `plain` holds the matrix afterwards, but not with Purpose::recomputed and one scale a matrix: then only the
-  /// cast is written. With Tokens::part and a scale of the matrix' own amax, all ranks of the tensor group must call
-  /// together.
+  /// cast of the matrix to `out`. If the scale is known before, the producing kernel casts in the same pass; on a
+  /// device also with blocks of 128, unless keep_plain is set. Otherwise the kernel writes `plain` (rows, cols), in the
+  /// compute dtype, and `plain` is cast afterwards. If keep_plain is set, `plain` holds the matrix afterwards, but not
+  /// with Purpose::recomputed and one scale a matrix: then only the cast is written. With Tokens::part and a scale of
+  /// the matrix' own amax, all ranks of the tensor group must call together.
   template <class Producer>
   void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
                         Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {
     purpose = needed(purpose);
     const bool recomputed = purpose == Purpose::recomputed;
+    if (recipe().blocks_at_once() && !keep_plain) return produce(block_outputs(site, out, plain, purpose));
     const bool at_once = recipe().per_tensor() && (recomputed || !state_.scaled_by_own_amax(site));
     kernels::Outputs outputs(plain);
     if (recomputed && at_once) {
-      outputs = recomputed_outputs(site, out);
+      outputs = recomputed_outputs(site, out, plain);
     } else if (recipe().per_tensor()) {
       outputs.amax = state_.amax(site);
       if (at_once) {
@@ -103,9 +105,13 @@ class Quantizer {
       state_.count_elements(site, out.rowwise.data.count());
   }
 
+  /// Whether a kernel can write what recomputed_outputs() asks for: the scale is known, or one kernel computes a matrix
+  /// and casts it in blocks.
+  bool recomputes_at_once() const { return recipe().per_tensor() || recipe().blocks_at_once(); }
   /// The Outputs that a kernel must write for Purpose::recomputed: the cast, or its transposed form alone if there is
-  /// one. Error(failed) for recipes with block scales.
-  kernels::Outputs recomputed_outputs(const Site& site, const Operands& out) const;
+  /// one; with block scales the columnwise cast, which is counted, and for which `plain` is scratch. Error(failed)
+  /// unless recomputes_at_once().
+  kernels::Outputs recomputed_outputs(const Site& site, const Operands& out, const tensor::Tensor& plain) const;
 
   /// Writes the cast of x (rows, cols) to `out`. The ranks of the tensor group must call together in the same case as
   /// for produce_and_cast().
@@ -118,6 +124,9 @@ class Quantizer {
   }
   /// Casts x. If the recipe needs the amax of x, kernels have raised the amax of the site before.
   void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose) const;
+  /// The Outputs of a kernel that computes a matrix and casts it in blocks of 128. Counts the elements of the casts.
+  kernels::Outputs block_outputs(const Site& site, const Operands& out, const tensor::Tensor& plain,
+                                 Purpose purpose) const;
   /// Casts x with block scales.
   void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Purpose purpose) const;
 

@@ -49,8 +49,8 @@ struct Recipe {
   deck::AmaxAlgo amax_algo = deck::AmaxAlgo::max;
   int margin = 0;           ///< delayed: scales are divided by 2^margin
   bool power_of_2 = false;  ///< scales are floored to powers of two
-  /// Whether a matrix with one scale is also kept transposed. Products on a device read FP8 matrices only with the
-  /// summed dimension contiguous, so products that sum along columns read the transposed copy.
+  /// Whether what products read along columns is stored transposed. Products on a device read FP8 matrices only with
+  /// the summed dimension contiguous.
   bool transposes = operation::on_device({});
   /// Whether masters are rounded to bf16 before the cast, as a gather in bf16 would do. Set with compute bf16.
   bool through_bf16 = true;
@@ -75,13 +75,18 @@ struct Recipe {
   tensor::Scaling rowwise(Role role) const;
   tensor::Scaling columnwise(Role role) const;
   bool two_copies(Role role) const { return rowwise(role) != columnwise(role); }
-  /// Whether the cast of an input or output gradient with one scale is also written transposed. `gathered`: the tensor
-  /// group gathers the matrix. In backward only wgrad reads a gathered input, so its transposed parts are gathered. A
-  /// gathered output gradient is read by dgrad, too: it is gathered once, as it is, and wgrad makes the transposed
-  /// copy. Casts in blocks are never written transposed: wgrad makes their transposed copies.
+  /// Whether the cast of an input or output gradient that products read columnwise is written transposed. `gathered`:
+  /// the tensor group gathers the matrix. One scale a matrix: in backward only wgrad reads a gathered input, so its
+  /// transposed parts are gathered. A gathered output gradient is read by dgrad, too: it is gathered once, as it is,
+  /// and wgrad makes the transposed copy. Blocks of 128: a matrix that is gathered is not transposed, because its
+  /// scales are gathered with it. Blocks of 32 are decoded as they lie.
   bool transposed(Role role, bool gathered) const {
-    return transposes && per_tensor() && (!gathered || role == Role::input);
+    const bool blocks = kind == deck::Recipe::block;
+    return transposes && (per_tensor() || blocks) && (!gathered || (!blocks && role == Role::input));
   }
+  /// Whether the kernel that computes a matrix also casts it in blocks of 128. (On hosts it would compute the matrix
+  /// twice: for the scales of its blocks, and for the cast.)
+  bool blocks_at_once() const { return transposes && kind == deck::Recipe::block; }
   /// The number of rows at whose multiples a weight may be cut over ranks: the rows of a block, 1 without blocks.
   std::int64_t granularity() const;
   /// The formula of the scale of a matrix with one scale.

@@ -48,12 +48,13 @@ Lease LayernormMlp::forward_saved(const Context& context, const Saved& saved, He
   return input;
 }
 
-/// The outputs into which the kernel of the activation's gradient also writes the recomputed activation. With block
-/// scales there are none: this function recomputes and casts the activation itself.
+/// The outputs into which the kernel of the activation's gradient also writes the recomputed activation. Without
+/// Quantizer::recomputes_at_once() there are none: this function recomputes and casts the activation itself.
 kernels::Outputs LayernormMlp::recomputed_activation(const Context& context, const Saved& saved) const {
   const LinearInput& to = saved.fc2;
   if (!to.site.on()) return to.plain;
-  if (context.quantizer->recipe().per_tensor()) return context.quantizer->recomputed_outputs(to.site, to.copies);
+  if (context.quantizer->recomputes_at_once())
+    return context.quantizer->recomputed_outputs(to.site, to.copies, to.plain);
   const operation::Recomputing again(context.executor);
   activate(context, saved, Quantizer::Purpose::recomputed);
   return {};

@@ -102,8 +102,10 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
     read.scale_inv = kept.scale_inv;
     return {read, kept};
   }
-  return {rowwise.view(rows, cols, recipe.dtype(role), recipe.rowwise(role)),
-          columnwise.view(rows, cols, recipe.dtype(role), recipe.columnwise(role))};
+  const tensor::Scaling scaling = recipe.columnwise(role);
+  return {rowwise.view(rows, cols, dtype, recipe.rowwise(role)),
+          recipe.transposed(role, gathered) ? columnwise.view_transposed(rows, cols, dtype, scaling)
+                                            : columnwise.view(rows, cols, dtype, scaling)};
 }
 
 LinearScratch LinearScratch::allocate_exchanged(const Dims& d, const fp8::Recipe& recipe, tensor::Arena& arena) {

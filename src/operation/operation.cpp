@@ -34,6 +34,7 @@ std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
 }
 
 std::uint64_t bytes_of(const kernels::Outputs& outputs) {
+  if (!outputs.blocks.empty()) return bytes_of(outputs.blocks.rowwise) + bytes_of(outputs.blocks.columnwise);
   const std::uint64_t rowwise = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
   return bytes_of(outputs.plain) + rowwise + bytes_of(outputs.quantized.scale_inv) + bytes_of(outputs.transposed);
 }
@@ -45,6 +46,8 @@ std::uint64_t bytes_of(const tensor::PartialSums& partial_sums) {
 }
 
 DType dtype_of(const kernels::Outputs& outputs) {
+  const kernels::BlockCasts& blocks = outputs.blocks;
+  if (!blocks.empty()) return (blocks.rowwise.empty() ? blocks.columnwise : blocks.rowwise).data.dtype;
   return outputs.quantized.empty() ? outputs.plain.dtype : outputs.quantized.data.dtype;
 }
 

@@ -102,6 +102,12 @@ ProcessorUse processor_use() {
   return use;
 }
 
+bool MeasuredUse::after_step(bool last) {
+  speed.sample();
+  if (last) end = processor_use();
+  return last;
+}
+
 double MeasuredUse::cpu() const { return of_threads(*this, end.cpu_s - begin.cpu_s); }
 
 double MeasuredUse::switches_per_s() const {
@@ -123,6 +129,10 @@ int ProcessorFigures::most_shared_rank() const {
   return static_cast<int>(std::max_element(others.begin(), others.end()) - others.begin());
 }
 
+int ProcessorFigures::most_slowed_rank() const {
+  return static_cast<int>(std::max_element(slowed.begin(), slowed.end()) - slowed.begin());
+}
+
 bool ProcessorFigures::busy() const {
   return std::any_of(without_core.begin(), without_core.end(), [](double share) { return share > kWithoutCore; }) ||
          std::any_of(others.begin(), others.end(), [](double share) { return share > kOthers; });
@@ -131,7 +141,18 @@ bool ProcessorFigures::busy() const {
 namespace {
 
 /// What ranks tell each other of their CPUs.
-enum Told : std::size_t { kCpu, kSwitches, kWithout, kPlaces, kCpuSeconds, kAllBusy, kOwnCpu, kTold };
+enum Told : std::size_t {
+  kCpu,
+  kSwitches,
+  kWithout,
+  kPlaces,
+  kCpuSeconds,
+  kAllBusy,
+  kOwnCpu,
+  kWork,
+  kLeastWork,
+  kTold
+};
 
 /// A number for the CPUs that a rank may use; 0 if others there are not known, or do not matter. A double holds it.
 double places(const MeasuredUse& use) {
@@ -167,12 +188,23 @@ ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gat
   values[kCpuSeconds] = wall_s(mine) * static_cast<double>(mine.end.cpus.cpus.size());
   values[kAllBusy] = mine.end.cpus.busy_s - mine.begin.cpus.busy_s;
   values[kOwnCpu] = mine.end.cpu_s - mine.begin.cpu_s;
+  if (mine.on_cpus) {
+    values[kWork] = mine.speed.mean_s();
+    values[kLeastWork] = mine.speed.least_s();
+  }
   std::array<std::vector<double>, kTold> told;
   for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
     told[i].assign(by_rank.begin(), by_rank.end());
   });
-  return {
-      .cpu = told[kCpu], .switches_per_s = told[kSwitches], .without_core = told[kWithout], .others = others_of(told)};
+  std::vector<double> slowed(told[kWork].size());
+  for (std::size_t r = 0; r < slowed.size(); ++r)
+    if (told[kLeastWork][r] > 0) slowed[r] = told[kWork][r] / told[kLeastWork][r] - 1;
+  return {.cpu = told[kCpu],
+          .switches_per_s = told[kSwitches],
+          .without_core = told[kWithout],
+          .others = others_of(told),
+          .work_s = told[kWork],
+          .slowed = std::move(slowed)};
 }
 
 std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
@@ -186,6 +218,9 @@ std::string to_text(const ProcessorFigures& figures, const std::vector<std::stri
   if (figures.others[shared] > 0)
     text += fmt::format("; other programs: {:.1f} % of the time of the CPUs of rank {} ({})",
                         100 * figures.others[shared], shared, hosts.at(shared));
+  if (const auto slowed = static_cast<std::size_t>(figures.most_slowed_rank()); figures.slowed[slowed] > 0)
+    text += fmt::format("; slowed most: the core of rank {} ({}), by {:.1f} %", slowed, hosts.at(slowed),
+                        100 * figures.slowed[slowed]);
   return text + '\n' + busy_text(figures, hosts);
 }
 

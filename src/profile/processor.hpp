@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "profile/core_speed.hpp"
 #include "profile/spread.hpp"
 
 namespace shard8::profile {
@@ -39,6 +40,10 @@ struct MeasuredUse {
   /// Whether other programs on the rank's CPUs slow it. A rank that computes on a device leaves its CPUs idle.
   bool on_cpus = true;
   ProcessorUse begin{}, end{};
+  CoreSpeed speed{};  ///< of the core of the thread that calls after_step()
+
+  /// Behind each measured step: samples `speed`, and reads `end` if this is the last one. Gives `last`.
+  bool after_step(bool last);
 
   /// CPU time / (threads · wall time). Below 1 where threads sleep, for example while they wait for other ranks.
   double cpu() const;
@@ -55,11 +60,16 @@ struct ProcessorFigures {
   /// Of the time of the CPUs that a rank may use: the share that programs of other jobs took, the system for them, or
   /// other machines of a hypervisor. Equal for ranks of a node that may use the same CPUs. 0 where it is not known.
   std::vector<double> others{};
+  /// What CoreSpeed found on the rank's core: the mean time of its work in s, and that over the least, less 1. 0 where
+  /// it is not known. Ranks that compute on devices have none.
+  std::vector<double> work_s{}, slowed{};
 
   /// The rank that was longest without a core, the lowest of several.
   int worst_rank() const;
   /// The rank on whose CPUs other programs computed most, the lowest of several.
   int most_shared_rank() const;
+  /// The rank whose core was slowed most, the lowest of several.
+  int most_slowed_rank() const;
   /// Whether a rank was clearly kept from computing (kWithoutCore), or shared its CPUs (kOthers). Threads that sleep
   /// because they have nothing to do do not count, so a small CPU time alone is no sign.
   bool busy() const;

@@ -124,7 +124,9 @@ Json processor_of(const ProcessorFigures& p) {
           {"cpu", p.cpu},
           {"without_core", p.without_core},
           {"involuntary_switches_per_s", p.switches_per_s},
-          {"other_programs", p.others}};
+          {"other_programs", p.others},
+          {"core_work_s", p.work_s},
+          {"core_slowed", p.slowed}};
 }
 
 Json in_flight_of(const Report& report) {

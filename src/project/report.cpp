@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "deck/fields.hpp"
+#include "deck/overlap.hpp"
 #include "profile/collective_log.hpp"
 #include "project/energy.hpp"
 #include "train/plan/plan.hpp"
@@ -87,6 +88,12 @@ std::string surety_text(const Answer& a, const deck::Config& config, const Machi
       p.narrowed ? fmt::format(" (both cut: the cases differ by more than {:.2f} times)", kMostSpread) : "");
   if (const auto keys = not_given(config, m); !keys.empty())
     text += fmt::format("not given, taken as said: {}: measure them (shard8 calibrate)\n", deck::list_of(keys, "and"));
+  if (const auto automatic = deck::exchanges_with(config, profile::ExchangeMethod::automatic); !automatic.empty())
+    text += fmt::format(
+        "overlap keys that are auto, {}, count as {} and the like: a run times the methods and off, and chooses; give "
+        "the "
+        "methods of its report\n",
+        automatic.size(), name_of(deck::method_of_auto(automatic.front())));
   text += "where the times of operations come from, by their share:";
   for (int k = 0; k < machine::kKnown; ++k)
     text += fmt::format("{} {} {:.1f} %", k > 0 ? "," : "", name_of(static_cast<machine::Known>(k)),

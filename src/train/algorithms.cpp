@@ -72,7 +72,7 @@ bool AlgorithmsFile::give(kernels::Libraries& libraries, const std::string& algo
   std::string mine;
   comm::agree(world_, [&] {
     try {
-      if (!libraries.adopt(algorithms)) mine = "they are for another kind of device or version of cuBLASLt";
+      if (!libraries.adopt(algorithms)) mine = "they are for another kind of device or version of cuBLASLt or CUTLASS";
     } catch (const base::Error& e) {
       mine = e.what();
     }

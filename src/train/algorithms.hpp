@@ -16,7 +16,7 @@ namespace shard8::train {
 /// On what the fastest algorithm of a product depends. The product itself (shapes, dtypes, epilogue) is part of what is
 /// kept, so no deck key and no mesh is required: a run with other products has them timed, and takes the rest. No
 /// exchange runs while products are timed, so transports, MPI and NCCL are not required either. The program is not
-/// required: an algorithm is cuBLASLt's, and a rebuilt program must not change the bits of a training.
+/// required: an algorithm is that of a library, and a rebuilt program must not change the bits of a training.
 inline constexpr std::string_view kAlgorithmsRequire[] = {condition::kMachine, condition::kCuda, condition::kDriver,
                                                           condition::kCublas, condition::kRanksOnDevices};
 /// Format 1 was the text of kernels::Libraries::algorithms() alone.

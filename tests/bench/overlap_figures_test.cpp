@@ -159,6 +159,7 @@ TEST(GemmText, has_the_keys_that_a_roofline_needs) {
   rows[0].microseconds = 250;
   rows[0].first_microseconds = 300;
   rows[0].best_microseconds = 125;
+  rows[1].cutlass = true;
   const Json json = Json::parse(to_json(rows, {"machine", "0.1.0", "abc", "2026-01-01T00:00:00Z"}));
   EXPECT_EQ(json["bench"], "gemm");
   EXPECT_EQ(json["machine"], "machine");
@@ -169,6 +170,8 @@ TEST(GemmText, has_the_keys_that_a_roofline_needs) {
   EXPECT_EQ(row["k"], 256);
   EXPECT_EQ(row["dtype"], "e4m3");
   EXPECT_EQ(row["out_dtype"], "bf16");
+  EXPECT_EQ(row["library"], "cuBLASLt");
+  EXPECT_EQ(json["rows"][1]["library"], "CUTLASS");
   EXPECT_DOUBLE_EQ(row["product_ms"].get<double>(), 0.25);
   EXPECT_DOUBLE_EQ(row["best_ms"].get<double>(), 0.125);
   EXPECT_TRUE(json["rows"][1]["product_ms"].is_null()) << "not timed";

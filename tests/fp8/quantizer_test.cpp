@@ -46,7 +46,13 @@ Operands allocate(State& s, const fp8::Recipe& recipe, Role role) {
     return fp8::CastBuffer(s.arena, kRows * kCols, scaling).view(kRows, kCols, recipe.dtype(role), scaling);
   };
   const auto rows = one(recipe.rowwise(role));
-  return {rows, recipe.two_copies(role) ? one(recipe.columnwise(role)) : rows};
+  if (!recipe.two_copies(role)) return {rows, rows};
+  auto columns = one(recipe.columnwise(role));
+  if (recipe.transposed(role, false)) {
+    columns.transposed = true;
+    columns.data.shape = {kCols, kRows};
+  }
+  return {rows, columns};
 }
 
 void expect_same_bytes(const tensor::Operand& a, const tensor::Operand& b) {
@@ -145,6 +151,49 @@ TEST(Quantizer, MakingAndCastingAtOnceIsTheSame) {
         const unsigned copies = recipe.two_copies(site.role) ? 2 : 1;
         EXPECT_EQ(got[i].elements, got[i].tensor == "fc2 input" ? 3U * copies * kRows * kCols : 0U);
       }
+    }
+  }
+}
+
+/// On a device the kernel that computes a matrix also casts it in blocks of 128, for each purpose: the same bytes and
+/// counts as a cast afterwards. A copy that the purpose does not ask for is not written.
+TEST(Quantizer, KernelsOfDevicesCastInBlocks) {
+  auto recipe = tests::recipe_of(deck::Recipe::block);
+  recipe.transposes = true;
+  const Site site{0, fp8::Linear::fc2, Role::input};
+  using Purpose = Quantizer::Purpose;
+  for (const auto purpose : {Purpose::both_passes, Purpose::forward_pass, Purpose::recomputed}) {
+    SCOPED_TRACE(static_cast<int>(purpose));
+    State once(recipe), twice(recipe);
+    const Operands a = allocate(once, recipe, site.role), b = allocate(twice, recipe, site.role);
+    for (const Operands& of : {a, b})
+      for (const tensor::Operand& copy : {of.rowwise, of.columnwise}) {
+        std::memset(copy.data.data, 0x55, copy.data.bytes());
+        std::memset(copy.scale_inv.data, 0x55, copy.scale_inv.bytes());
+      }
+    const Tensor x = random_rows(once, DType::bf16);
+    const Tensor made = once.arena.allocate(x.shape, x.dtype), plain = twice.arena.allocate(x.shape, x.dtype);
+    int kernels_run = 0;
+    once.quantizer.produce_and_cast(
+        site, a, made, false, Quantizer::Tokens::part,
+        [&](const kernels::Outputs& out) {
+          ++kernels_run;
+          EXPECT_EQ(out.blocks.rowwise.empty(), purpose == Purpose::recomputed);
+          EXPECT_EQ(out.blocks.columnwise.empty(), purpose == Purpose::forward_pass);
+          kernels::gelu_forward(once.exec, out, x);
+        },
+        purpose);
+    EXPECT_EQ(kernels_run, 1);
+    kernels::gelu_forward(twice.exec, plain, x);
+    twice.quantizer.cast(site, b, plain, Quantizer::Tokens::part, purpose);
+    expect_same_bytes(a.rowwise, b.rowwise);
+    expect_same_bytes(a.columnwise, b.columnwise);
+    once.end_step();
+    twice.end_step();
+    const auto got = once.state.figures(once.exec), want = twice.state.figures(twice.exec);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].elements, want[i].elements) << got[i].tensor;
+      EXPECT_EQ(got[i].flushed, want[i].flushed) << got[i].tensor;
     }
   }
 }

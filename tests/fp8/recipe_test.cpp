@@ -74,7 +74,7 @@ TEST(Recipe, HybridBlocksHaveWideGradients) {
   EXPECT_EQ(r.columnwise(Role::output_gradient), Scaling::column_128);
 }
 
-TEST(Recipe, DevicesStoreMatricesOfOneScaleTransposed) {
+TEST(Recipe, DevicesStoreWhatIsReadColumnwiseTransposed) {
   struct Row {
     deck::Recipe kind;
     bool input, gathered_input, gradient, gathered_gradient;
@@ -82,7 +82,7 @@ TEST(Recipe, DevicesStoreMatricesOfOneScaleTransposed) {
   for (const Row& row : {Row{deck::Recipe::none, false, false, false, false},
                          {deck::Recipe::delayed, true, true, true, false},
                          {deck::Recipe::current, true, true, true, false},
-                         {deck::Recipe::block, false, false, false, false},
+                         {deck::Recipe::block, true, false, true, false},
                          {deck::Recipe::mxfp8, false, false, false, false}}) {
     Recipe r = recipe_of(row.kind, deck::Fp8Format::e4m3);
     r.transposes = true;

@@ -26,6 +26,7 @@
 #include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
+#include "kernels/squares.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/transfer.hpp"
 
@@ -98,6 +99,12 @@ class Bench {
              wide + 2 * narrow + size(r.scale_inv) + size(c.scale_inv),
              [&] { kernels::quantize_blocks(exec_, r, c, x, options()); });
       }
+      const kernels::BlockCasts both = block_casts(shape, true, true);
+      time("quantize both, transposed" + at, wide + size_of(both),
+           [&] { kernels::cast_in_blocks(exec_, both, x, counts()); });
+      const kernels::BlockCasts columns = block_casts(shape, false, true);
+      time("quantize columns, transposed" + at, wide + size_of(columns),
+           [&] { kernels::cast_in_blocks(exec_, columns, x, counts()); });
       arena_.release(mark);
     }
     const std::int64_t n = 300;
@@ -128,6 +135,10 @@ class Bench {
       kernels::quantize_transpose(exec_, again.quantized, again.transposed, Tensor{}, x, scale(),
                                   {.transposed_alone = true});
     });
+    time_blocks("rmsnorm forward", n, shape, true, false,
+                [&](const auto& y) { kernels::rmsnorm_forward(exec_, y, rstd, x, w, 1e-5f); });
+    time_blocks("rmsnorm again", n, shape, false, true,
+                [&](const auto& y) { kernels::rmsnorm_recompute(exec_, y, rstd, x, w); });
     time("rmsnorm backward", 3 * n, [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, Tensor{}, work); });
     time("rmsnorm backward + residual", 4 * n,
          [&] { kernels::rmsnorm_backward(exec_, dx, dw, dy, x, rstd, w, dx, work); });
@@ -165,6 +176,15 @@ class Bench {
     outputs(
         "swiglu backward, again", size(gate_up) + size(da) + size(cast), wide,
         [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up, again); }, DType::e5m2);
+    const double all = size(gate_up) + size(da);
+    const auto in_blocks = [&](const auto& a) { kernels::swiglu_forward(exec_, a, gate_up); };
+    time_blocks("swiglu forward", size(gate_up), shape, true, false, in_blocks);
+    time_blocks("swiglu forward", size(gate_up), shape, true, true, in_blocks);
+    time_blocks("swiglu backward", all, wide, true, true,
+                [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up); });
+    const kernels::Outputs columns = blocks_of(make(shape, DType::bf16), false, true);
+    time_blocks("swiglu backward, again", all + size_of(columns.blocks), wide, true, true,
+                [&](const auto& d) { kernels::swiglu_backward(exec_, d, da, gate_up, columns); });
     outputs("gelu forward", size(da), shape, [&](const auto& a) { kernels::gelu_forward(exec_, a, da); });
     const Tensor x{gate_up.data, shape, DType::bf16};
     outputs(
@@ -307,6 +327,40 @@ class Bench {
     out.transposed = make({shape[1], shape[0]}, format);
     time(name + " + quantize, transposed", in + 2 * size(cast), [&] { run(out); });
     arena_.release(mark);
+  }
+  /// As outputs(), for casts with blocks along rows, along columns (transposed), or both.
+  template <class F>
+  void time_blocks(const std::string& name, double in, const Shape& shape, bool row, bool column, const F& run) {
+    const auto mark = arena_.mark();
+    const kernels::Outputs out = blocks_of(make(shape, DType::bf16), row, column);
+    time(name + (row ? " + 1x128" : "") + (column ? " + 128x1, transposed" : ""), in + size_of(out.blocks),
+         [&] { run(out); });
+    arena_.release(mark);
+  }
+  kernels::Outputs blocks_of(const Tensor& plain, bool row, bool column) {
+    kernels::Outputs out = plain;
+    out.blocks = block_casts(plain.shape, row, column);
+    out.counts = counts();
+    return out;
+  }
+  kernels::BlockCasts block_casts(const Shape& shape, bool row, bool column) {
+    const auto cast = [&](Scaling s) {
+      return Operand(make(shape, DType::e4m3), make(tensor::scale_shape(s, shape[0], shape[1]), DType::fp32), s);
+    };
+    kernels::BlockCasts casts;
+    casts.power_of_2 = true;
+    if (row) casts.rowwise = cast(Scaling::row_128);
+    if (!column) return casts;
+    casts.columnwise = cast(Scaling::column_128);
+    casts.columnwise.data.shape = {shape[1], shape[0]};
+    casts.columnwise.transposed = true;
+    return casts;
+  }
+  static double size_of(const kernels::BlockCasts& casts) {
+    double bytes = 0;
+    for (const Operand& one : {casts.rowwise, casts.columnwise})
+      if (!one.empty()) bytes += size(one.data) + size(one.scale_inv);
+    return bytes;
   }
   void set_scale(float value) const {
     tensor::to_device(exec_, scale(), &value);

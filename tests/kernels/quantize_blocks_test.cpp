@@ -157,6 +157,42 @@ TEST_F(QuantizeBlocks, BothDirectionsOfE5M2) {
 }
 TEST_F(QuantizeBlocks, BothNarrowDirections) { check_both(Scaling::row_32, Scaling::column_32, {{32, 32}, {96, 160}}); }
 
+/// The columnwise cast, alone and beside the rowwise one, stored as (C, R) and as (R, C). Devices write the shapes with
+/// 136 and 384 columns by packs, the one with 37 columns element by element.
+TEST_F(QuantizeBlocks, ColumnsStoredTransposed) {
+  for (const DType format : {DType::e4m3, DType::e5m2}) {
+    for (const Shape& shape : {Shape{128, 136}, Shape{256, 384}, Shape{384, 37}}) {
+      for (const auto& input : quantize_inputs(shape)) {
+        SCOPED_TRACE(std::string(name_of(format)) + " " + to_string(shape) + " " + input.name);
+        const Output plain(Scaling::column_128, shape, format), alone(Scaling::column_128, shape, format),
+            beside(Scaling::column_128, shape, format);
+        Counts counts, want;
+        const auto options = [&](CastCounts* to) {
+          return kernels::CastOptions{.through_bf16 = input.through_bf16, .power_of_2 = true, .counts = to};
+        };
+        kernels::quantize_blocks(exec_, plain, input.x, options(want));
+        kernels::quantize_blocks(exec_, alone.transposed(), input.x, options(counts));
+        EXPECT_EQ(counts.get().saturated, want.get().saturated);
+        EXPECT_EQ(counts.get().flushed, want.get().flushed);
+        const auto rows = static_cast<std::size_t>(shape[0]), cols = static_cast<std::size_t>(shape[1]);
+        const auto codes = raw(plain.data);
+        std::vector<std::uint8_t> transposed(codes.size());
+        for (std::size_t i = 0; i < codes.size(); ++i) transposed[i % cols * rows + i / cols] = codes[i];
+        expect_same(alone, {transposed, raw(plain.scale_inv), {}});
+        if (shape[1] % 128 != 0) continue;
+        const Output row(Scaling::row_128, shape, format), plain_row(Scaling::row_128, shape, format);
+        kernels::quantize_blocks(exec_, plain_row, input.x, options(want));
+        kernels::quantize_blocks(exec_, row, beside.transposed(), input.x, options(counts));
+        kernels::quantize_blocks(exec_, plain, input.x, options(want));  // counts grow: both of the row and the columns
+        EXPECT_EQ(counts.get().saturated, want.get().saturated);
+        EXPECT_EQ(counts.get().flushed, want.get().flushed);
+        expect_same(beside, {transposed, raw(plain.scale_inv), {}});
+        expect_same(row, {raw(plain_row.data), raw(plain_row.scale_inv), {}});
+      }
+    }
+  }
+}
+
 TEST_F(QuantizeBlocks, NothingIsFine) {
   for (const Scaling scaling : {Scaling::row_128, Scaling::column_128, Scaling::tile_128, Scaling::row_32}) {
     kernels::quantize_blocks(exec_, Output(scaling, {0, 256}), Buffer({0, 256}, DType::bf16), {});

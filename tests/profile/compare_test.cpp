@@ -1,77 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include "tests/profile/recorded_copy.hpp"
 
 #include "base/error.hpp"
-#include "profile/compare/comparison.hpp"
-
-// recorded_run/a and b are the output of two runs of one deck on one rank, on a machine that others used, too.
 
 namespace shard8::profile::tests {
 namespace {
-
-namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-/// A copy of recorded_run/a, which a test may change.
-class Copy {
- public:
-  Copy()
-      : path_(fs::path(testing::TempDir()) /
-              ("shard8_compare_" + std::to_string(::getpid()) + "_" + std::to_string(copies_++))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-    fs::copy(recorded("a"), path_);
-  }
-  ~Copy() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  static fs::path recorded(const char* name) {
-    return fs::path(SHARD8_SOURCE_DIR) / "tests/profile/recorded_run" / name;
-  }
-  const fs::path& path() const { return path_; }
-  std::string text(const char* file) const {
-    std::ostringstream text;
-    text << std::ifstream(path_ / file).rdbuf();
-    return text.str();
-  }
-  void write(const char* file, const std::string& text) const { std::ofstream(path_ / file) << text; }
-  void change(const std::function<void(Json&)>& edit) const {
-    Json summary = Json::parse(text("summary.json"));
-    edit(summary);
-    write("summary.json", summary.dump());
-  }
-  void slow(const char* phase, const char* part, double factor) const {
-    change([&](Json& summary) {
-      for (Json& row : summary["phases"])
-        if (row["phase"] == phase && row["part"] == part) row["mean_s"] = factor * row["mean_s"].get<double>();
-    });
-  }
-  Comparison compared(const CompareLimits& limits = {}) const {
-    return compare_runs(read_run(recorded("a")), read_run(path_), limits);
-  }
-
- private:
-  inline static int copies_ = 0;
-  fs::path path_;
-};
-
-using Texts = std::vector<std::string>;
-
-const ComparedFigure& figure(const Comparison& c, const std::string& kind, const std::string& name) {
-  for (const ComparedKind& k : c.kinds)
-    for (const ComparedFigure& f : k.figures)
-      if (k.name == kind && f.name == name) return f;
-  throw std::runtime_error("no figure " + kind + " " + name);
-}
 
 TEST(Runs, two_equal_runs_are_within_the_limits) {
   for (const char* other : {"a", "b"}) {
@@ -254,50 +188,6 @@ TEST(Compared, other_meshes_by_their_rate_only) {
   EXPECT_EQ(c.exceeded, Texts{"rate of a rank: -50.0 %"});
   EXPECT_EQ(c.notes,
             Texts{"a step is not the same work for a rank in both runs: of the times, only the rate is judged"});
-}
-
-TEST(Compared, no_time_of_a_busy_machine_is_judged) {
-  const Copy copy;
-  copy.slow("step", "", 5);
-  copy.slow("forward", "", 5);
-  EXPECT_FALSE(copy.compared().exceeded.empty());
-  const auto processor = [](bool busy) {
-    return Json{{"busy", busy},
-                {"worst_rank", 1},
-                {"cpu", {0.9, 0.5}},
-                {"without_core", {0.01, 0.45}},
-                {"involuntary_switches_per_s", {3.0, 812.0}}};
-  };
-  copy.change([&](Json& summary) { summary["processor"] = processor(false); });
-  EXPECT_FALSE(copy.compared().exceeded.empty());
-  copy.change([&](Json& summary) {
-    summary["processor"] = processor(true);
-    for (Json& row : summary["memory_per_rank"])
-      if (row["kind"] == "planned_total") row["bytes"] = 2 * row["bytes"].get<double>();
-  });
-  const auto c = copy.compared();
-  EXPECT_EQ(c.exceeded, Texts{"memory of a rank planned_total: +100.0 %"});
-  EXPECT_EQ(c.slower, Texts{});
-  EXPECT_NE(to_text(copy.compared({.percent = 200}), {.percent = 200})
-                .find("\nno time is judged; all else is within 200 %\n"),
-            std::string::npos);
-  EXPECT_EQ(figure(c, "step", "mean").verdict, ComparedFigure::Verdict::within);
-  EXPECT_TRUE(figure(c, "step", "mean").margin);
-  EXPECT_EQ(c.notes,
-            Texts{copy.path().string() +
-                  ": the machine was busy, so no time is judged: rank 1 had work and no core for 45.0 % of its "
-                  "time, with 812 involuntary switches/s; run it again on a quiet machine, or with fewer ranks "
-                  "or threads"});
-  // Ranks that had their cores, beside other programs.
-  copy.change([&](Json& summary) {
-    summary["processor"]["without_core"] = {0.01, 0.02};
-    summary["processor"]["other_programs"] = {0.0, 0.375};
-  });
-  ASSERT_EQ(copy.compared().notes.size(), 1u);
-  EXPECT_NE(copy.compared().notes[0].find(
-                ": the machine was busy, so no time is judged: other programs took 37.5 % of the CPUs of rank 1; run"),
-            std::string::npos)
-      << copy.compared().notes[0];
 }
 
 TEST(Compared, changes_are_per_cent_or_factors) {

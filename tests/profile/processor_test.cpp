@@ -153,6 +153,62 @@ TEST(Processor, is_reported_over_ranks) {
   EXPECT_FALSE(synthetic_report().processor);
 }
 
+/// A rank on whose core the fixed piece of work took these times.
+MeasuredUse with_work(std::vector<double> seconds) {
+  MeasuredUse use = use_of(15, 0, 0);
+  for (const double s : seconds) use.speed.add(s);
+  return use;
+}
+
+TEST(Processor, cores_that_something_slows) {
+  MeasuredUse device = with_work({0.25, 0.5});
+  device.on_cpus = false;
+  const auto figures = figures_of({with_work({0.25, 0.25}), with_work({0.375, 0.25, 0.3125}), device, with_work({})});
+  EXPECT_EQ(figures.work_s, (std::vector{0.25, 0.3125, 0.0, 0.0}));
+  EXPECT_EQ(figures.slowed.at(0), 0);
+  EXPECT_NEAR(figures.slowed.at(1), 0.25, 1e-12);
+  EXPECT_EQ(figures.slowed.at(2) + figures.slowed.at(3), 0);
+  EXPECT_EQ(figures.most_slowed_rank(), 1);
+  ReportInput input{.tokens_per_step = 1};
+  input.processor = with_work({0.375, 0.25, 0.3125});
+  const std::string text = to_text(Job().reports(3, input)[0]);
+  EXPECT_NE(text.find("involuntary switches/s; slowed most: the core of rank 0 (node00), by 25.0 %\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(CoreSpeed, mean_and_least_of_samples) {
+  CoreSpeed speed;
+  EXPECT_EQ(speed.mean_s(), 0);
+  for (const double s : {5e-6, 4e-6, 6e-6, 1e-3}) speed.add(s);  // the last one lost its core: it counts 16 µs
+  EXPECT_EQ(speed.samples(), 4);
+  EXPECT_EQ(speed.least_s(), 4e-6);
+  EXPECT_NEAR(speed.mean_s(), (5e-6 + 4e-6 + 6e-6 + 16e-6) / 4, 1e-18);
+}
+
+/// Samples that are asked for all the time take little of it, and the work is the same each time.
+TEST(CoreSpeed, of_this_core) {
+  CoreSpeed speed;
+  const auto begin = std::chrono::steady_clock::now();
+  while (speed.samples() < 10) speed.sample();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(90));
+  EXPECT_GT(speed.least_s(), 0.2e-6);
+  EXPECT_LT(speed.least_s(), 200e-6);
+  double least = 1;
+  for (int i = 0; i < 100; ++i) least = std::min(least, CoreSpeed::seconds_of_work());
+  EXPECT_LT(least, 2 * speed.least_s());
+  EXPECT_GT(least, speed.least_s() / 2);
+}
+
+TEST(Processor, behind_each_step) {
+  MeasuredUse use{.begin = processor_use()};
+  EXPECT_FALSE(use.after_step(false));
+  EXPECT_EQ(use.end.at, std::chrono::steady_clock::time_point());
+  EXPECT_TRUE(use.after_step(true));
+  EXPECT_EQ(use.speed.samples(), 1);  // the second one came too early
+  EXPECT_GT(use.end.at, use.begin.at);
+}
+
 /// A thread that computes has its CPU time counted, one that sleeps has not.
 TEST(Processor, of_this_process) {
   MeasuredUse use{.begin = processor_use()};

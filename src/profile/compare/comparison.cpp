@@ -78,12 +78,25 @@ void for_each_pair(const std::vector<Row>& a, const std::vector<Row>& b, Use use
     if (find(a, row.name) == nullptr) use(row.name, static_cast<const Row*>(nullptr), &row);
 }
 
+/// The cores of both runs were of one speed, as far as it is known: the same work took the same time on them, but for
+/// kSpeedsDiffer.
+bool is_of_one_speed(const RecordedRun& a, const RecordedRun& b) {
+  const auto [least, most] = std::minmax(a.core_work_s, b.core_work_s);
+  return least <= 0 || most / least <= 1 + kSpeedsDiffer;
+}
+
+/// The machine was not busy in either run, and what it has of speed did not change from one to the other. Two machines
+/// may be of different speed: comparing them is what such a pair of runs is for.
+bool was_quiet(const RecordedRun& a, const RecordedRun& b) {
+  return a.busy.empty() && b.busy.empty() && (a.hosts != b.hosts || is_of_one_speed(a, b));
+}
+
 /// Makes the tables of figures. `steps_alike`: a step of both runs is the same work for a rank. No time of a busy
 /// machine is judged.
 class Figures {
  public:
   Figures(const RecordedRun& a, const RecordedRun& b, double percent, bool steps_alike)
-      : a_(a), b_(b), percent_(percent), steps_alike_(steps_alike), quiet_(a.busy.empty() && b.busy.empty()) {}
+      : a_(a), b_(b), percent_(percent), steps_alike_(steps_alike), quiet_(was_quiet(a, b)) {}
 
   ComparedKind steps() const {
     ComparedKind kind{"step", "ms", 1e3};
@@ -254,7 +267,7 @@ class Figures {
   const RecordedRun& b_;
   double percent_;
   bool steps_alike_;
-  bool quiet_;  ///< the machine was not busy
+  bool quiet_;  ///< was_quiet()
 };
 
 using Losses = std::map<std::int64_t, double>;
@@ -306,6 +319,14 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
       result.notes.push_back(fmt::format(
           "{}: fewer than 4 measured steps do not tell how well their mean is known: no time is judged", run->name));
   }
+  if (!is_of_one_speed(a, b)) {
+    const bool same = a.hosts == b.hosts;
+    result.notes.push_back(fmt::format(
+        "{}: its cores took {:.2f} us for a fixed piece of work, those of {} {:.2f} us: {}", b.name,
+        1e6 * b.core_work_s, a.name, 1e6 * a.core_work_s,
+        same ? "their clock, or what shared them, was not the same, so no time is judged; run both again in turns"
+             : "these are not the same cores, or something slowed them"));
+  }
   for (const RecordedRun* run : {&a, &b})
     if (!run->energy_missing.empty() && a.joules_per_token + b.joules_per_token > 0)
       result.notes.push_back(fmt::format("{}: energy not read: {}", run->name, run->energy_missing));
@@ -335,7 +356,7 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
   const bool same_tokens = a.tokens_per_step == 0 || b.tokens_per_step == 0 || a.tokens_per_step == b.tokens_per_step;
   const bool steps_alike = same_tokens && (!both || a.ranks == b.ranks);
   const auto is_known = [](const RecordedRun& run) { return run.known || run.projected; };
-  result.times_judged = a.busy.empty() && b.busy.empty() && is_known(a) && is_known(b);
+  result.times_judged = was_quiet(a, b) && is_known(a) && is_known(b);
   if (a.projected) result.a_projected = a.projected->machine;
   result.a_skeleton = a.skeleton;
   result.b_skeleton = b.skeleton;

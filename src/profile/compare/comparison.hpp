@@ -96,6 +96,9 @@ struct RecordedRun {
   std::string energy_missing{};  ///< why there is no energy, or not of all
   std::string
       busy{};  ///< how ranks were without a core for longer than is good; empty: they were not, or nobody looked
+  /// The slowest rank's mean time for a fixed piece of work (CoreSpeed), in s. 0: not known, or ranks computed on
+  /// devices.
+  double core_work_s = 0;
   std::optional<StepMean> known{};  ///< mean_s and its error; nothing for fewer than 4 measured steps
   std::vector<Time> phases{}, exchanges{};
   std::vector<Traffic> collectives{};
@@ -115,6 +118,11 @@ RecordedRun read_run(const std::filesystem::path& path);
 /// The probability with which no judged time of two runs of one distribution is called different. Chosen: of 20 pairs
 /// of equal runs one may be called different in error.
 inline constexpr double kCompareConfidence = 0.95;
+
+/// Runs on the same hosts whose cores took times for the same work that differ by more are not compared by their times.
+/// Chosen: less than `compare` has to find (a slowdown of 3 %), and more than the means of 200 samples differ on cores
+/// that nothing slows (docs/results/tests.json, equal_runs).
+inline constexpr double kSpeedsDiffer = 0.02;
 
 struct CompareLimits {
   double percent = 5;            ///< of a time, a rate, memory or bytes
@@ -190,7 +198,8 @@ struct Comparison {
 /// `percent` / 10 per cent of the step. The margins hold together with the probability kCompareConfidence. Planned
 /// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
 /// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
-/// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy.
+/// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy, or its cores
+/// were not of one speed in both (kSpeedsDiffer).
 ///
 /// Of a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
 /// it `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what

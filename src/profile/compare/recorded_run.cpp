@@ -157,7 +157,13 @@ void read_summary(const Json& summary, RecordedRun& run) {
     const Json& step = projected.at("step_s");
     run.projected = {plain(projected.at("machine")), step.at("low").get<double>(), step.at("high").get<double>()};
   }
-  if (summary.contains("processor")) run.busy = busy_text(summary.at("processor"));
+  if (summary.contains("processor")) {
+    const Json& processor = summary.at("processor");
+    run.busy = busy_text(processor);
+    if (processor.contains("core_work_s"))
+      for (const Json& seconds : processor.at("core_work_s"))
+        run.core_work_s = std::max(run.core_work_s, seconds.get<double>());
+  }
   run.p50_s = summary.at("steps").at("p50_s").get<double>();
   if (summary.contains("skeleton")) run.skeleton = plain(summary.at("skeleton"));
   const Json& figures = summary.at("figures");

@@ -139,9 +139,10 @@ void OverlapTiming::choose_algorithms() {
   world_.broadcast(algorithms, 0);
   comm::agree(world_, [&] {
     if (!libraries_->adopt(algorithms))
-      base::fail(base::ExitCode::environment,
-                 "this rank has another kind of device or version of cuBLASLt than rank 0: start all ranks on the same "
-                 "kind of node");
+      base::fail(
+          base::ExitCode::environment,
+          "this rank has another kind of device, or version of cuBLASLt or CUTLASS, than rank 0: start all ranks "
+          "on the same kind of node");
   });
 }
 

@@ -10,6 +10,7 @@
 namespace shard8::test {
 namespace {
 
+using kernels::cuda::CutlassConfig;
 using kernels::cuda::LtTuning;
 namespace cuda = kernels::cuda;
 
@@ -153,12 +154,13 @@ std::string row_of_table(const Case& c, const Outcome& outcome, const LtGemm& ge
                 kind.c_str(), outcome.microseconds, flops(c.key) / outcome.microseconds * 1e-6, a.first_microseconds,
                 a.microseconds, a.first_microseconds / a.microseconds, a.index, a.offered);
   std::string row = text.data();
+  if (a.cutlass.version > 0) row += " CUTLASS";
   if (const cuda::LtSearch* found = gemm.searched(c.key)) {
     std::snprintf(text.data(), text.size(), "  searched %9.1f, share %.3f, %lld of %lld checked, %lld of %lld run; ",
                   found->microseconds, found->microseconds / found->baseline_microseconds,
                   static_cast<long long>(found->checked), static_cast<long long>(found->possible),
                   static_cast<long long>(found->timed), static_cast<long long>(found->supported));
-    row += text.data() + cuda::describe(found->best.algorithm);
+    row += text.data() + cuda::describe(found->best);
   }
   return row;
 }
@@ -258,6 +260,61 @@ void check_adoption(LtGemm& gemm, cudaStream_t stream, Totals& totals) {
                 c.name + " untuned is wrong");
 }
 
+/// Every form that CUTLASS's kernels have, on shapes that their tile of 256×128 does not divide, and on one with more
+/// tiles than a device has multiprocessors.
+std::vector<Case> cutlass_cases() {
+  std::vector<Case> cases;
+  const auto add = [&](Product product, const Shape& s, DType left, bool adds) {
+    LtGemmKey key = key_of(product, s, left, DType::e4m3, product == kWgrad ? DType::fp32 : DType::bf16, true);
+    key.accumulate = adds && product == kWgrad;
+    key.addend = adds && product != kWgrad;
+    cases.push_back(case_of(product, s, key));
+  };
+  for (const Shape& s : {Shape{132, 128, 128}, Shape{300, 384, 640}, Shape{3076, 256, 1536}}) {
+    for (const bool adds : {false, true}) add(kFprop, s, DType::e4m3, adds);
+    for (const DType left : {DType::e4m3, DType::e5m2}) add(kDgrad, s, left, false);
+  }
+  for (const Shape& s : {Shape{128, 132, 60}, Shape{640, 260, 388}, Shape{256, 1540, 3076}}) {
+    for (const DType left : {DType::e4m3, DType::e5m2}) {
+      for (const bool adds : {false, true}) add(kWgrad, s, left, adds);
+    }
+  }
+  return cases;
+}
+
+/// CUTLASS's kernels compute all their forms, and each order of tiles gives the same bytes. An algorithm of another
+/// version of CUTLASS is not adopted.
+void check_cutlass(cudaStream_t stream, Totals& totals) {
+  if (cuda::cutlass_version() == 0) {
+    std::printf("cutlass  is not in this build\n");
+    return;
+  }
+  LtGemm gemm;
+  cuda::LtAlgorithms only = gemm.algorithms();
+  for (const Case& c : cutlass_cases()) {
+    const auto configs = cuda::cutlass_configs(c.key, only.compute_capability);
+    totals.expect(!configs.empty(), c.name + ": CUTLASS has no kernel for " + describe(c.key));
+    unsigned long long first = 0;
+    for (const CutlassConfig& config : configs) {
+      only.list = {{.key = c.key, .cutlass = config, .microseconds = 1}};
+      totals.expect(to_text(cuda::algorithms_of_text(to_text(only))) == to_text(only), "CUTLASS's algorithm as text");
+      totals.expect(gemm.adopt(only), c.name + ": CUTLASS's algorithm is not adopted");
+      CaseRunner runner(gemm, stream, c);
+      const Outcome outcome = runner.run();
+      totals.expect(outcome.supported && outcome.good && gemm.algorithm(c.key).cutlass == config,
+                    c.name + " by CUTLASS: " + describe(c.key));
+      const unsigned long long checksum = runner.checksum();
+      if (&config == &configs.front()) first = checksum;
+      totals.expect(checksum == first, c.name + " by CUTLASS: another order of tiles gives other bytes");
+    }
+    LtGemmKey biased = c.key;
+    biased.bias = true;
+    totals.expect(cuda::cutlass_configs(biased, only.compute_capability).empty(), c.name + ": CUTLASS takes a bias");
+  }
+  ++only.list.front().cutlass.version;
+  totals.expect(!gemm.adopt(only), "an algorithm of another version of CUTLASS is adopted");
+}
+
 }  // namespace
 
 std::vector<LinearShape> llama_shapes(int tensor) {
@@ -279,6 +336,7 @@ void check_engine(cudaStream_t stream, const EngineOptions& options, Totals& tot
     }
     check_adoption(gemm, stream, totals);
   }
+  if (options.cutlass) check_cutlass(stream, totals);
   if (!options.large) return;
   const double seconds = options.search_seconds / 2;
   if (seconds > 0) gemm.set_tuning(LtTuning::exhaustive, {.check_seconds = seconds, .run_seconds = seconds});

@@ -70,6 +70,7 @@ CaseRunner::CaseRunner(LtGemm& gemm, cudaStream_t stream, const Case& c)
   args_.out = out_.data() + c.offset;
   args_.left = left_.data() + c.offset;
   args_.right = right_.data() + c.offset;
+  if (key().addend) args_.addend = args_.out;
   args_.workspace = workspace_.data();
   args_.workspace_bytes = kernels::cuda::kLtWorkspaceBytes;
   fill_factor(left_.data() + c.offset, key().left, key().rows, kLeftSeed);
@@ -160,7 +161,7 @@ CaseRunner::Reference CaseRunner::reference(const std::vector<double>& left, con
     result.magnitude += std::fabs(left[k] * right[k]);
   }
   if (key().bias) result.value += bias_at(key(), c);
-  if (key().accumulate && from_numbers) {
+  if (reads_out() && from_numbers) {
     const float before = number(kOutSeed, static_cast<std::uint64_t>(r * key().cols + c), false);
     result.value += key().out == DType::bf16 ? static_cast<float>(__nv_bfloat16(before)) : before;
   }
@@ -173,7 +174,7 @@ bool CaseRunner::compare(std::int64_t r, std::int64_t c, const Reference& ref, O
   const double bound =
       0x1p-8 * std::fabs(ref.value) + allowed_eps(sum_of(key()), key().depth, case_.positive) * ref.magnitude;
   // Where nothing else is rounded, the error is that of the sum alone.
-  if (key().out == DType::fp32 && !key().accumulate && !key().bias) {
+  if (key().out == DType::fp32 && !reads_out() && !key().bias) {
     outcome.eps = std::max(outcome.eps, error / ref.magnitude);
   }
   if (error <= bound) return true;  // false for a NaN
@@ -193,9 +194,7 @@ bool CaseRunner::complain(const char* what) const {
 // bits, and about one in a million random sums is 0. So of the elements that kept their number as many as are listed,
 // taken at random, must be sums near 0, and at most one in 10,000 may keep its number.
 bool CaseRunner::check_run(bool from_numbers, Outcome& outcome) {
-  const auto reset = [&] {
-    return from_numbers ? set_out_to_number() : set_out_to(key().accumulate ? kSentinel : NAN);
-  };
+  const auto reset = [&] { return from_numbers ? set_out_to_number() : set_out_to(reads_out() ? kSentinel : NAN); };
   reset();
   gemm_.run(stream_, key(), args_);
   const Scan seen = look(kSentinel);
@@ -255,7 +254,7 @@ Outcome CaseRunner::run() {
   Outcome outcome;
   outcome.supported = prepare();
   if (!outcome.supported) return outcome;
-  outcome.good = check_run(false, outcome) && (!key().accumulate || check_run(true, outcome));
+  outcome.good = check_run(false, outcome) && (!reads_out() || check_run(true, outcome));
   if (case_.timed) time(outcome);
   return outcome;
 }

@@ -57,6 +57,8 @@ class CaseRunner {
   };
 
   const LtGemmKey& key() const { return case_.key; }
+  /// Whether the product adds to what `out` holds; an addend is `out` here.
+  bool reads_out() const { return key().accumulate || key().addend; }
   void fill_factor(char* to, const LtFactor& factor, std::int64_t outer, std::uint64_t seed);
   std::vector<double> row(const LtFactor& factor, std::int64_t i, std::uint64_t seed) const;
   void upload_scales(char* to, const LtFactor& factor, std::int64_t outer, std::uint64_t seed);

@@ -5,18 +5,20 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/library_check.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tests/kernels/cuda/totals.hpp"
 
 /// Compares matrix products on a device with double-precision ones, and times them.
 ///
-///     lt_gemm_check [small] [linear] [kernels] [large] [speed] [tensor=1,2,4] [search=SECONDS]
+///     lt_gemm_check [small] [cutlass] [linear] [kernels] [large] [speed] [tensor=1,2,4] [search=SECONDS]
 ///
-/// Without arguments it runs small, linear and kernels. `large` times the shapes of a layer of Llama-3 8B, cut over as
-/// many tensor ranks as `tensor` says. `search` compares each with all of cuBLASLt's algorithms, for at most so many
-/// seconds. `speed` times the kernels that prepare operands. Exits with 0; 1 for any failure; 2 for a wrong argument;
-/// 77 if there is no device of compute capability 9.0.
+/// Without arguments it runs small, cutlass, linear and kernels. `large` times the shapes of a layer of Llama-3 8B, cut
+/// over as many tensor ranks as `tensor` says. `search` compares each with all of cuBLASLt's algorithms, for at most so
+/// many seconds. `speed` times the kernels that prepare operands. Exits with 0; 1 for any failure; 2 for a wrong
+/// argument; 77 if there is no device of compute capability 9.0, or if only `cutlass` is asked for and the build is
+/// without CUTLASS.
 namespace {
 
 using namespace shard8::test;
@@ -27,7 +29,7 @@ struct Arguments {
   EngineOptions engine;
   bool linear = false, kernels = false, speed = false;
 
-  bool any() const { return engine.small || engine.large || linear || kernels || speed; }
+  bool any() const { return engine.small || engine.large || engine.cutlass || linear || kernels || speed; }
 };
 
 bool parse(Arguments& arguments, const char* word) {
@@ -36,6 +38,7 @@ bool parse(Arguments& arguments, const char* word) {
   };
   for (auto& [name, flag] : {std::pair<const char*, bool&>{"small", arguments.engine.small},
                              {"large", arguments.engine.large},
+                             {"cutlass", arguments.engine.cutlass},
                              {"linear", arguments.linear},
                              {"kernels", arguments.kernels},
                              {"speed", arguments.speed}}) {
@@ -93,10 +96,13 @@ int main(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     if (parse(arguments, argv[i])) continue;
-    std::printf("'%s'; allowed are small, linear, kernels, large, speed, tensor=1,2,4 and search=SECONDS\n", argv[i]);
+    std::printf("'%s'; allowed are small, cutlass, linear, kernels, large, speed, tensor=1,2,4 and search=SECONDS\n",
+                argv[i]);
     return 2;
   }
-  if (!arguments.any()) arguments.engine.small = arguments.linear = arguments.kernels = true;
+  if (!arguments.any()) {
+    arguments.engine.small = arguments.engine.cutlass = arguments.linear = arguments.kernels = true;
+  }
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
@@ -109,6 +115,12 @@ int main(int argc, char** argv) {
     SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
     if (major != 9 || minor != 0) {
       std::printf("skipped: device 0 has compute capability %d.%d; needed is 9.0\n", major, minor);
+      return kSkipped;
+    }
+    Arguments others = arguments;
+    others.engine.cutlass = false;
+    if (!others.any() && shard8::kernels::cuda::cutlass_version() == 0) {
+      std::printf("skipped: this build is without CUTLASS\n");
       return kSkipped;
     }
     std::printf("%s\n", shard8::kernels::cuda::cublaslt_version().c_str());

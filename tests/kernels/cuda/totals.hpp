@@ -33,11 +33,12 @@ struct LinearShape {
 std::vector<LinearShape> llama_shapes(int tensor);
 
 struct EngineOptions {
-  bool small = false, large = false;
+  bool small = false, large = false, cutlass = false;
   std::vector<int> tensor = {1, 2, 4};  ///< tensor ranks of the large shapes
   double search_seconds = 0;            ///< seconds for comparing each large product with all algorithms; 0: no search
 };
-/// Checks LtGemm: every dtype and scaling, small, long and (timed) large.
+/// Checks LtGemm: every dtype and scaling, small, long and (timed) large; and CUTLASS's kernels, whether or not they
+/// are the fastest.
 void check_engine(cudaStream_t stream, const EngineOptions& options, Totals& totals);
 /// Checks the products of a linear layer, with operands as training has them.
 void check_linear(cudaStream_t stream, Totals& totals);

@@ -73,6 +73,7 @@ class Shard8(CMakePackage, CudaPackage):
         if spec.satisfies("+cuda"):
             args.append(self.define("NCCL_ROOT", spec["nccl"].prefix))
             args.append(self.define("CUDNN_ROOT", spec["cudnn"].prefix))
+            args.append(self.define("SHARD8_CUTLASS", "off"))  # a user's private copy is not used
         else:
             args.append(self.define("CMAKE_CUDA_COMPILER", "NOTFOUND"))  # an nvcc of the machine is not used
         return args
