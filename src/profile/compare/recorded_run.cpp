@@ -163,6 +163,9 @@ void read_summary(const Json& summary, RecordedRun& run) {
     if (processor.contains("core_work_s"))
       for (const Json& seconds : processor.at("core_work_s"))
         run.core_work_s = std::max(run.core_work_s, seconds.get<double>());
+    if (processor.contains("core_slowed"))
+      for (const Json& slowed : processor.at("core_slowed"))
+        run.core_slowed = std::max(run.core_slowed, slowed.get<double>());
   }
   run.p50_s = summary.at("steps").at("p50_s").get<double>();
   if (summary.contains("skeleton")) run.skeleton = plain(summary.at("skeleton"));
