@@ -317,11 +317,10 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
           "ranks or threads",
           run->name, run->busy));
     if (run->core_slowed > kUnevenSpeed)
-      result.notes.push_back(
-          fmt::format("{}: something unseen slowed its cores by {:.1f} % (other machines of the hypervisor, a "
-                      "hyperthread, a clock), so "
-                      "no time is judged",
-                      run->name, 100 * run->core_slowed));
+      result.notes.push_back(fmt::format(
+          "{}: something unseen slowed its cores by {:.1f} % (other machines of the hypervisor, a hyperthread, a "
+          "clock), so no time is judged",
+          run->name, 100 * run->core_slowed));
     if (!run->known)
       result.notes.push_back(fmt::format(
           "{}: fewer than 4 measured steps do not tell how well their mean is known: no time is judged", run->name));

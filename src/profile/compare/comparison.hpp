@@ -121,12 +121,13 @@ RecordedRun read_run(const std::filesystem::path& path);
 inline constexpr double kCompareConfidence = 0.95;
 
 /// Runs on the same hosts whose cores took times for the same work that differ by more are not compared by their times.
-/// Chosen: less than `compare` has to find (a slowdown of 3 %), and more than the means of 200 samples differ on cores
-/// that nothing slows (docs/results/tests.json, equal_runs).
+/// Chosen: less than `compare` has to find, a slowdown of 3 %. How much the times differ on cores that nothing slows
+/// was not measured.
 inline constexpr double kSpeedsDiffer = 0.02;
 /// No time of a run is judged if a core was slowed by more, on the mean. Chosen: more than a clock at a power limit
 /// changes. Measured: where something unseen slowed cores by 7 to 34 %, 38 of 90 pairs of equal runs of one speed
-/// (kSpeedsDiffer) were called different, by up to 7 %.
+/// (kSpeedsDiffer) were called different, by up to 7 %; with this bound see docs/results/tests.json,
+/// equal_runs_unquiet.
 inline constexpr double kUnevenSpeed = 0.1;
 
 struct CompareLimits {
