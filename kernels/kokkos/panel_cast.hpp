@@ -176,9 +176,9 @@ struct PanelCast {
     if constexpr (kOfBf16<In>) {
       SHARD8_UNROLL
       for (int k = 0; k < kN / 2; ++k) {
-        std::uint32_t pair = 0;
+        std::uint32_t pair = in[0].pack[0].word[k];  // not 0: see larger_pair()
         SHARD8_UNROLL
-        for (int r = 0; r < kRows; ++r) pair = larger_pair(pair, in[r].pack[0].word[k]);
+        for (int r = 1; r < kRows; ++r) pair = larger_pair(pair, in[r].pack[0].word[k]);
         for (int step = 16; step >= kAcross; step /= 2) pair = larger_pair(pair, pair_across(pair, step));
         amax[2 * k] = static_cast<std::int32_t>(pair << 16 & 0x7fff0000u);
         amax[2 * k + 1] = static_cast<std::int32_t>(pair & 0x7fff0000u);

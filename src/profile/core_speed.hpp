@@ -16,7 +16,7 @@ class CoreSpeed {
   static double seconds_of_work();
 
   /// Adds a sample: the shorter of two times of the work. Does nothing for kBetween after a sample, so that samples
-  /// take less than 0.1 % of the time.
+  /// take about 0.1 % of the time.
   void sample();
   /// Adds a sample of this time, in s.
   void add(double seconds);

@@ -103,7 +103,7 @@ ProcessorUse processor_use() {
 }
 
 bool MeasuredUse::after_step(bool last) {
-  speed.sample();
+  if (on_cpus) speed.sample();
   if (last) end = processor_use();
   return last;
 }
@@ -121,17 +121,18 @@ double MeasuredUse::without_core() const {
   return std::clamp(std::min(1 - cpu(), in_slices), 0.0, 1.0);
 }
 
-int ProcessorFigures::worst_rank() const {
-  return static_cast<int>(std::max_element(without_core.begin(), without_core.end()) - without_core.begin());
+namespace {
+
+/// The lowest rank with the largest value.
+int rank_of_largest(const std::vector<double>& by_rank) {
+  return static_cast<int>(std::max_element(by_rank.begin(), by_rank.end()) - by_rank.begin());
 }
 
-int ProcessorFigures::most_shared_rank() const {
-  return static_cast<int>(std::max_element(others.begin(), others.end()) - others.begin());
-}
+}  // namespace
 
-int ProcessorFigures::most_slowed_rank() const {
-  return static_cast<int>(std::max_element(slowed.begin(), slowed.end()) - slowed.begin());
-}
+int ProcessorFigures::worst_rank() const { return rank_of_largest(without_core); }
+int ProcessorFigures::most_shared_rank() const { return rank_of_largest(others); }
+int ProcessorFigures::most_slowed_rank() const { return rank_of_largest(slowed); }
 
 bool ProcessorFigures::busy() const {
   return std::any_of(without_core.begin(), without_core.end(), [](double share) { return share > kWithoutCore; }) ||

@@ -42,7 +42,8 @@ struct MeasuredUse {
   ProcessorUse begin{}, end{};
   CoreSpeed speed{};  ///< of the core of the thread that calls after_step()
 
-  /// Behind each measured step: samples `speed`, and reads `end` if this is the last one. Gives `last`.
+  /// Behind each measured step: samples `speed`, unless the rank computes on a device, and reads `end` if this is the
+  /// last step. Returns `last`.
   bool after_step(bool last);
 
   /// CPU time / (threads · wall time). Below 1 where threads sleep, for example while they wait for other ranks.

@@ -91,8 +91,7 @@ std::string surety_text(const Answer& a, const deck::Config& config, const Machi
   if (const auto automatic = deck::exchanges_with(config, profile::ExchangeMethod::automatic); !automatic.empty())
     text += fmt::format(
         "overlap keys that are auto, {}, count as {} and the like: a run times the methods and off, and chooses; give "
-        "the "
-        "methods of its report\n",
+        "the methods of its report\n",
         automatic.size(), name_of(deck::method_of_auto(automatic.front())));
   text += "where the times of operations come from, by their share:";
   for (int k = 0; k < machine::kKnown; ++k)

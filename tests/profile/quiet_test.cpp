@@ -84,11 +84,23 @@ TEST(Compared, no_time_of_cores_that_changed_their_speed_is_judged) {
   EXPECT_EQ(c.exceeded, Texts{"step mean: +400.0 %"});
   ASSERT_EQ(c.notes.size(), 1u);
   EXPECT_NE(c.notes[0].find("these are not the same cores"), std::string::npos);
+  // Cores that did not keep their speed.
+  for (const double slowed : {0.09, 0.11}) {
+    auto [even, uneven] = with_work(4e-6);
+    uneven.core_slowed = slowed;
+    const Comparison of_uneven = compare_runs(even, uneven, {});
+    EXPECT_EQ(of_uneven.times_judged, slowed < 0.1);
+    EXPECT_EQ(of_uneven.exceeded.empty(), slowed > 0.1);
+    EXPECT_EQ(of_uneven.notes.size(), slowed > 0.1 ? 1u : 0u);
+    for (const std::string& note : of_uneven.notes)
+      EXPECT_NE(note.find(": something unseen slowed its cores by 11.0 % ("), std::string::npos) << note;
+  }
   // As a summary has it: the slowest rank's.
   copy.change([](Json& summary) {
     summary["processor"] = {{"busy", false}, {"core_work_s", {4e-6, 5e-6}}, {"core_slowed", {0, 0.1}}};
   });
   EXPECT_EQ(read_run(copy.path()).core_work_s, 5e-6);
+  EXPECT_EQ(read_run(copy.path()).core_slowed, 0.1);
 }
 
 }  // namespace

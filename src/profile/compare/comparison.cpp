@@ -85,9 +85,10 @@ bool is_of_one_speed(const RecordedRun& a, const RecordedRun& b) {
   return least <= 0 || most / least <= 1 + kSpeedsDiffer;
 }
 
-/// The machine was not busy in either run, and what it has of speed did not change from one to the other. Two machines
-/// may be of different speed: comparing them is what such a pair of runs is for.
+/// The machine was not busy in either run, its cores kept their speed, and had the same in both. Two machines may be of
+/// different speed: comparing them is what such a pair of runs is for.
 bool was_quiet(const RecordedRun& a, const RecordedRun& b) {
+  if (std::max(a.core_slowed, b.core_slowed) > kUnevenSpeed) return false;
   return a.busy.empty() && b.busy.empty() && (a.hosts != b.hosts || is_of_one_speed(a, b));
 }
 
@@ -315,6 +316,11 @@ void note_what_is_missing(Comparison& result, const RecordedRun& a, const Record
           "{}: the machine was busy, so no time is judged: {}; run it again on a quiet machine, or with fewer "
           "ranks or threads",
           run->name, run->busy));
+    if (run->core_slowed > kUnevenSpeed)
+      result.notes.push_back(fmt::format(
+          "{}: something unseen slowed its cores by {:.1f} % (other machines of the hypervisor, a hyperthread, a "
+          "clock), so no time is judged",
+          run->name, 100 * run->core_slowed));
     if (!run->known)
       result.notes.push_back(fmt::format(
           "{}: fewer than 4 measured steps do not tell how well their mean is known: no time is judged", run->name));

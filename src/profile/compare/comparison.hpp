@@ -99,6 +99,7 @@ struct RecordedRun {
   /// The slowest rank's mean time for a fixed piece of work (CoreSpeed), in s. 0: not known, or ranks computed on
   /// devices.
   double core_work_s = 0;
+  double core_slowed = 0;  ///< of the rank whose core was slowed most: mean over least time of that work, less 1
   std::optional<StepMean> known{};  ///< mean_s and its error; nothing for fewer than 4 measured steps
   std::vector<Time> phases{}, exchanges{};
   std::vector<Traffic> collectives{};
@@ -120,9 +121,14 @@ RecordedRun read_run(const std::filesystem::path& path);
 inline constexpr double kCompareConfidence = 0.95;
 
 /// Runs on the same hosts whose cores took times for the same work that differ by more are not compared by their times.
-/// Chosen: less than `compare` has to find (a slowdown of 3 %), and more than the means of 200 samples differ on cores
-/// that nothing slows (docs/results/tests.json, equal_runs).
+/// Chosen: less than `compare` has to find, a slowdown of 3 %. How much the times differ on cores that nothing slows
+/// was not measured.
 inline constexpr double kSpeedsDiffer = 0.02;
+/// No time of a run is judged if a core was slowed by more, on the mean. Chosen: more than a clock at a power limit
+/// changes. Measured: where something unseen slowed cores by 7 to 34 %, 38 of 90 pairs of equal runs of one speed
+/// (kSpeedsDiffer) were called different, by up to 7 %; with this bound see docs/results/tests.json,
+/// equal_runs_unquiet.
+inline constexpr double kUnevenSpeed = 0.1;
 
 struct CompareLimits {
   double percent = 5;            ///< of a time, a rate, memory or bytes
@@ -199,7 +205,7 @@ struct Comparison {
 /// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
 /// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
 /// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy, or its cores
-/// were not of one speed in both (kSpeedsDiffer).
+/// were not of one speed, in both or in one of them (kSpeedsDiffer, kUnevenSpeed).
 ///
 /// Of a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
 /// it `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what

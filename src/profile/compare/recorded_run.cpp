@@ -160,9 +160,12 @@ void read_summary(const Json& summary, RecordedRun& run) {
   if (summary.contains("processor")) {
     const Json& processor = summary.at("processor");
     run.busy = busy_text(processor);
-    if (processor.contains("core_work_s"))
-      for (const Json& seconds : processor.at("core_work_s"))
-        run.core_work_s = std::max(run.core_work_s, seconds.get<double>());
+    const auto largest = [&](const char* name) {
+      const auto by_rank = processor.value(name, std::vector<double>());
+      return by_rank.empty() ? 0 : *std::max_element(by_rank.begin(), by_rank.end());
+    };
+    run.core_work_s = largest("core_work_s");
+    run.core_slowed = largest("core_slowed");
   }
   run.p50_s = summary.at("steps").at("p50_s").get<double>();
   if (summary.contains("skeleton")) run.skeleton = plain(summary.at("skeleton"));
