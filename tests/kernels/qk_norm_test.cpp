@@ -160,11 +160,14 @@ TEST_P(QkNorm, BackwardEqualsDoublePrecision) {
   }
 }
 
+/// A function, so that compilers do not see that a test ends with its first line.
+bool one_order_of_sums() { return !tensor::kDevice; }
+
 /// Hosts compute what the kernels of the norm and of the rotation compute one after the other: in fp32 up to the
 /// contraction of products and sums, which may move the one rounding to bf16. (Devices add the squares of a head in
 /// another order.)
 TEST_P(QkNorm, IsTheNormAndThenTheRotation) {
-  if constexpr (tensor::kDevice) GTEST_SKIP() << "sums of a head have another order on devices";
+  if (!one_order_of_sums()) GTEST_SKIP() << "sums of a head have another order on devices";
   for (const Case& c : kCases) {
     SCOPED_TRACE(::testing::Message() << c.tokens << " tokens, " << c.heads() << " heads of " << c.dim());
     const Arguments a(c, dtype_);
