@@ -107,6 +107,7 @@ void add_device(Machine& m, const Job& job, int source) {
   m.node_devices = {static_cast<double>(std::max(tensor::cuda::device_count(), job.node.ranks)), source, 0};
   m.node_cores = {static_cast<double>(job.node.cores), source, 0};
   m.memory = {static_cast<double>(device.memory), source, 0};
+  if (device.memory_bandwidth > 0) m.bandwidth = {device.memory_bandwidth, source, 0};
   std::optional<int> datasheet;
   const auto peak = [&](machine::Figure& figure, profile::Products products) {
     const double flops = profile::peak_flops(device.name, products);

@@ -40,10 +40,31 @@ struct WorkKey {
   auto operator<=>(const WorkKey&) const = default;
 };
 
+/// A call that shared less of its time with collectives ran alone. Chosen: it changes a time by less than the noise.
+inline constexpr double kAlone = 0.02;
+
+/// How many loads collectives count as: collective, copies and sums, in this order (machine::Load).
+inline constexpr int kCollectiveLoads = machine::kLoads - static_cast<int>(machine::Load::collective);
+constexpr std::size_t index_of(machine::Load load) {
+  return static_cast<std::size_t>(load) - static_cast<std::size_t>(machine::Load::collective);
+}
+/// The set of one of these loads: bit i of a set stands for the i-th.
+constexpr std::size_t set_of(machine::Load load) { return std::size_t{1} << index_of(load); }
+
+/// Shares of a time, by the set of the loads of collectives that were in flight; their sum is 1.
+struct InFlight {
+  std::array<double, std::size_t{1} << kCollectiveLoads> share{1};
+
+  /// One load for this share of the time, and nothing for the rest.
+  static InFlight of(machine::Load load, double share);
+  double any() const { return 1 - share[0]; }
+};
+
 /// One call of an operation inside a step.
 struct TracedCall {
   double seconds = 0;  ///< of the compute stream
-  double shared = 0;   ///< the share of them in which a collective was in flight
+  /// What was in flight meanwhile, where copy engines move what collectives inside a node move.
+  InFlight in_flight{};
   /// On a device: the host had not issued the next work when the call ended, so `seconds` may be the host's.
   bool held = false;
 };
@@ -108,25 +129,37 @@ struct Slowdown {
   std::int64_t calls = 0;
 };
 
+/// A factor for each load of collectives; 1 where a load has none.
+using Factors = std::array<double, kCollectiveLoads>;
+using Slowdowns = std::array<std::optional<Slowdown>, kCollectiveLoads>;
+Factors factors_of(const Slowdowns& slowdowns);
+
 /// A call of which it is known how long it takes alone.
 struct SharedCall {
-  double alone_s = 0, seconds = 0, shared = 0;
-  /// What it would take alone if others slow it down by `factor`.
-  double without(double factor) const { return seconds * (1 - shared + shared / factor); }
+  double alone_s = 0, seconds = 0;
+  InFlight in_flight{};
+  /// What the call would take alone if the loads slow it down by these factors.
+  double without(const Factors& factors) const;
 };
-/// The factor of t = t0 / (1 − share + share / factor) by least squares, without calls that are farther from it than
-/// `farthest` times the median distance: a call does 1/factor of its work a second while something else runs, as in a
-/// simulation (project::simulate). Nothing without calls, or where the factor is not between 0.5 and 10.
-std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls, double farthest = 3);
+/// A load's factor is fitted to so many calls at least. Chosen: six calls of attention gave 0.93 beside gathers on two
+/// H100, where hundreds of products gave 1.1.
+inline constexpr std::int64_t kEnoughBeside = 10;
+/// One factor for each load, by least squares: a call does 1/factor of its work a second while the load is in flight,
+/// and the product of these while several are, as in a simulation (project::simulate). A load has a factor if at least
+/// kEnoughBeside calls had it alone in flight for a share of kAlone or more. Calls that are farther from the fit than
+/// `farthest` times the median distance are left out. Nothing for a load whose factor is not between 0.5 and 10.
+Slowdowns fit_slowdowns(std::vector<SharedCall> calls, double farthest = 3);
 
-/// By which factor work of this kind takes longer while collectives are in flight: fit_slowdown() of the calls that ran
-/// beside a collective, with t0 the median of the calls of the same key that ran alone; on hosts their mean.
-std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, machine::Load load, bool on_device);
+/// By which factors work of this kind takes longer while collectives are in flight: fit_slowdowns() of the calls that
+/// ran beside a collective. The time alone is the median of the calls of the same key that ran alone; on hosts their
+/// mean. `copies`: copy engines move what collectives inside a node move; otherwise all collectives are one load.
+Slowdowns slowdowns_of(std::span<const DeckTimes> decks, machine::Load load, bool on_device, bool copies);
 
 /// Adds what the decks tell to `to`, with this source: times of products, attention and kernels, slow-downs, spread,
 /// times to issue, and collectives that ran alone in a step. A key's time is the mean over calls, steps, ranks and
-/// decks of the calls that ran alone; without such calls, of the others, each divided by what its slow-down makes of
-/// its share. Returns remarks, lines for the user: what was left out or is an upper bound.
+/// decks of the calls that ran alone; without such calls, of the others, each less what its slow-downs make of its
+/// shares. Whether copy engines move bytes in a node (`copies_in_node`) must be set. Returns remarks, lines for the
+/// user: what was left out or is an upper bound.
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source);
 
 /// Times all kinds of collectives of a group with wholes of so many bytes, `repetitions` calls in a row. Collective.

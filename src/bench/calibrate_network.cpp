@@ -154,15 +154,15 @@ std::vector<CollectiveTime> rows_of_steps(const machine::Machine& m, std::span<c
 /// collective of a step runs beside a mix of them. `beside`: how many did.
 std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks, Load load,
                                                 std::size_t& beside) {
-  std::vector<SharedCall> calls;
+  std::vector<SharedCall> calls;  // what runs beside them counts as one load
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck)) {
       if (m.load_of(c.op, c.nodes) != load) continue;
       const double t0 = c.nodes == 0 || c.link_shared < 0.1 ? 0 : seconds_alone(m, c);
-      if (t0 > 0) calls.push_back({t0, c.link_s, c.link_shared});
+      if (t0 > 0) calls.push_back({t0, c.link_s, InFlight::of(Load::collective, c.link_shared)});
     }
   beside += calls.size();
-  return fit_slowdown(std::move(calls));
+  return fit_slowdowns(std::move(calls))[index_of(Load::collective)];
 }
 
 /// One row for each key: the median. Of two that contradict each other, the smaller collective is the slow one and
@@ -201,7 +201,7 @@ std::vector<std::string> add_collectives(machine::Machine& to, std::vector<Colle
   for (const Load load : {Load::collective, Load::copies, Load::sums}) {
     std::size_t beside = 0;
     const auto slowdown = slowdown_of_collectives(to, decks, load, beside);
-    if (!slowdown && beside > 0)
+    if (!slowdown && static_cast<std::int64_t>(beside) >= kEnoughBeside)
       remarks.push_back(fmt::format(
           "{} that count as {} took less than half or more than ten times their time alone beside computation: the "
           "factor is left out",

@@ -55,7 +55,7 @@ std::string text_of(const RankTimes& times) {
     const std::size_t kept = std::min(calls.size(), DeckTimes::kMostCalls);
     for (std::size_t i = 0; i < kept; ++i) {
       const TracedCall& c = calls[i * calls.size() / kept];
-      rows.push_back({c.seconds, c.shared, c.held});
+      rows.push_back({c.seconds, c.in_flight.share, c.held});
     }
     work.push_back({static_cast<int>(key.load), key.kernel, key.numbers, rows});
   }
@@ -79,7 +79,7 @@ RankTimes times_from(const std::string& text) {
     WorkKey key{static_cast<machine::Load>(row[0].get<int>()), row[1].get<std::string>(),
                 row[2].get<std::array<std::int64_t, 12>>()};
     std::vector<TracedCall>& calls = times.work[key];
-    for (const Json& c : row[3]) calls.push_back({c[0], c[1], c[2]});
+    for (const Json& c : row[3]) calls.push_back({c[0], {.share = c[1]}, c[2]});
   }
   for (const Json& c : json["collectives"])
     times.collectives.push_back({.op = static_cast<profile::Collective>(c[0].get<int>()),

@@ -17,8 +17,6 @@ namespace {
 
 using machine::Load;
 
-/// A call that shared less of its time with a collective ran alone. Chosen: it changes a time by less than the noise.
-constexpr double kAlone = 0.02;
 /// A key's time is that of its calls alone if there are so many.
 constexpr std::size_t kEnoughAlone = 3;
 
@@ -53,14 +51,19 @@ Calls all_calls(std::span<const DeckTimes> decks) {
   return all;
 }
 
+/// What a traced call had in flight. Without copy engines all collectives are one load.
+InFlight loads_of(const InFlight& traced, bool copies) {
+  return copies ? traced : InFlight::of(Load::collective, traced.any());
+}
+
 std::vector<double> seconds_alone(const std::vector<TracedCall>& calls) {
   std::vector<double> alone;
   for (const TracedCall& c : calls)
-    if (c.shared < kAlone) alone.push_back(c.seconds);
+    if (c.in_flight.any() < kAlone) alone.push_back(c.seconds);
   return alone;
 }
 
-std::optional<Slowdown> slowdown_of(const Calls& all, Load load, bool on_device) {
+Slowdowns slowdowns_of(const Calls& all, Load load, bool on_device, bool copies) {
   std::vector<SharedCall> shared;
   for (const auto& [key, calls] : all) {
     if (key.load != load || calls.front().held) continue;
@@ -68,9 +71,9 @@ std::optional<Slowdown> slowdown_of(const Calls& all, Load load, bool on_device)
     if (alone.size() < kEnoughAlone) continue;
     const double t0 = on_device ? median(alone) : usual_mean(alone, left_out_of(on_device));
     for (const TracedCall& c : calls)
-      if (c.shared >= kAlone) shared.push_back({t0, c.seconds, c.shared});
+      if (c.in_flight.any() >= kAlone) shared.push_back({t0, c.seconds, loads_of(c.in_flight, copies)});
   }
-  return fit_slowdown(std::move(shared), on_device ? 3 : 30);
+  return fit_slowdowns(std::move(shared), on_device ? 3 : 30);
 }
 
 double standard_deviation(const std::vector<double>& values) {
@@ -86,26 +89,6 @@ double standard_deviation(const std::vector<double>& values) {
 double robust_deviation(const std::vector<double>& values) {
   if (values.size() < 5) return standard_deviation(values);
   return (profile::percentile(values, 84.13) - profile::percentile(values, 15.87)) / 2;
-}
-
-/// The factor in [0.25, 20] with the least squares of what calls took less what they should take, by golden sections.
-double best_factor(const std::vector<SharedCall>& calls) {
-  const auto squares = [&calls](double log_factor) {
-    const double factor = std::exp(log_factor);
-    double sum = 0;
-    for (const SharedCall& c : calls) {
-      const double error = c.seconds - c.alone_s / (1 - c.shared + c.shared / factor);
-      sum += error * error;
-    }
-    return sum;
-  };
-  constexpr double kGolden = 0.6180339887498949;
-  double low = std::log(0.25), high = std::log(20.0);
-  while (high - low > 1e-12) {
-    const double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
-    (squares(left) < squares(right) ? high : low) = squares(left) < squares(right) ? right : left;
-  }
-  return std::exp((low + high) / 2);
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -219,21 +202,6 @@ double rounded(double value) { return std::stod(fmt::format("{:.4e}", value)); }
 
 }  // namespace
 
-std::optional<Slowdown> fit_slowdown(std::vector<SharedCall> calls, double farthest) {
-  // A thread that loses its core, or a rank that came late, takes many times as long.
-  double factor = 1;
-  for (int pass = 0; pass < 4 && !calls.empty(); ++pass) {
-    factor = best_factor(calls);
-    const auto distance = [&](const SharedCall& c) { return std::abs(c.without(factor) / c.alone_s - 1); };
-    std::vector<double> distances;
-    for (const SharedCall& c : calls) distances.push_back(distance(c));
-    const double most = std::max(farthest * median(distances), 1e-9);
-    if (pass < 3) std::erase_if(calls, [&](const SharedCall& c) { return distance(c) > most; });
-  }
-  if (calls.empty() || factor < 0.5 || factor > 10) return std::nullopt;
-  return Slowdown{factor, static_cast<std::int64_t>(calls.size())};
-}
-
 void round_times(machine::Machine& m) {
   for (auto& row : m.products) row.seconds = rounded(row.seconds);
   for (auto& row : m.attention) row.seconds = rounded(row.seconds);
@@ -251,32 +219,30 @@ void round_times(machine::Machine& m) {
       if (f.given()) f.value = rounded(f.value);
 }
 
-std::optional<Slowdown> slowdown_of(std::span<const DeckTimes> decks, Load load, bool on_device) {
-  return slowdown_of(all_calls(decks), load, on_device);
+Slowdowns slowdowns_of(std::span<const DeckTimes> decks, Load load, bool on_device, bool copies) {
+  return slowdowns_of(all_calls(decks), load, on_device, copies);
 }
 
 std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTimes> decks, bool on_device, int source) {
   std::vector<std::string> remarks;
   const Calls all = all_calls(decks);
-  // A call does not tell which collective was in flight.
-  const std::vector<Load> in_flight =
-      to.copies_in_node ? std::vector{Load::copies, Load::sums, Load::collective} : std::vector{Load::collective};
-  std::array<double, 3> factor{1, 1, 1};
+  std::array<Factors, 3> factors{};
   for (const Load load : {Load::product, Load::attention, Load::kernel}) {
-    const auto slowdown = slowdown_of(all, load, on_device);
-    if (!slowdown) continue;
-    factor[static_cast<std::size_t>(load)] = slowdown->factor;
-    for (const Load by : in_flight)
-      to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
+    const Slowdowns slowdowns = slowdowns_of(all, load, on_device, to.copies_in_node);
+    factors[static_cast<std::size_t>(load)] = factors_of(slowdowns);
+    for (const Load by : {Load::collective, Load::copies, Load::sums})
+      if (const auto& slowdown = slowdowns[index_of(by)])
+        to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
   }
   std::int64_t held = 0, never_alone = 0;
   for (const auto& [key, calls] : all) {
     std::vector<double> seconds = seconds_alone(calls);
-    const double slow = factor[static_cast<std::size_t>(key.load)];
+    const Factors& slow = factors[static_cast<std::size_t>(key.load)];
     if (seconds.size() < kEnoughAlone && seconds.size() < calls.size()) {
       never_alone += seconds.empty() ? 1 : 0;
       seconds.clear();
-      for (const TracedCall& c : calls) seconds.push_back(SharedCall{0, c.seconds, c.shared}.without(slow));
+      for (const TracedCall& c : calls)
+        seconds.push_back(SharedCall{0, c.seconds, loads_of(c.in_flight, to.copies_in_node)}.without(slow));
     }
     held += calls.front().held ? 1 : 0;
     machine::Timed time;

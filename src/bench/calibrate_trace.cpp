@@ -37,6 +37,55 @@ std::vector<Interval> united(std::vector<Interval> all) {
   return one;
 }
 
+/// When which loads of collectives were in flight.
+class Flights {
+ public:
+  void add(const Interval& call, Load load) {
+    changes_.push_back({call.begin, load, 1});
+    changes_.push_back({call.end, load, -1});
+  }
+  /// All calls are known.
+  void order() {
+    std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
+    std::array<int, kCollectiveLoads> calls{};
+    for (const Change& c : changes_) {
+      calls[index_of(c.load)] += c.calls;
+      std::size_t set = 0;
+      for (std::size_t i = 0; i < calls.size(); ++i) set |= calls[i] > 0 ? std::size_t{1} << i : 0;
+      if (!sets_.empty() && sets_.back().since == c.time)
+        sets_.back().set = set;
+      else
+        sets_.push_back({c.time, set});
+    }
+  }
+  /// Adds the nanoseconds of `of`, by the sets that were in flight.
+  void add_to(InFlight& ns, const Interval& of) const {
+    auto next = std::upper_bound(sets_.begin(), sets_.end(), of.begin,
+                                 [](std::int64_t begin, const Since& since) { return begin < since.since; });
+    std::int64_t at = of.begin;
+    std::size_t set = next == sets_.begin() ? 0 : (next - 1)->set;
+    for (; next != sets_.end() && next->since < of.end; ++next) {
+      ns.share[set] += static_cast<double>(next->since - at);
+      at = next->since;
+      set = next->set;
+    }
+    ns.share[set] += static_cast<double>(of.end - at);
+  }
+
+ private:
+  struct Change {
+    std::int64_t time;
+    Load load;
+    int calls;
+  };
+  struct Since {
+    std::int64_t since;
+    std::size_t set;
+  };
+  std::vector<Change> changes_;
+  std::vector<Since> sets_;  ///< in flight since then
+};
+
 /// How much of `of` lies in the intervals, which are united().
 std::int64_t inside(const std::vector<Interval>& intervals, const Interval& of) {
   auto i = std::lower_bound(intervals.begin(), intervals.end(), of.begin,
@@ -193,10 +242,18 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
   std::vector<const Operation*> work;
   for (const Operation& o : step.list)
     if (o.collective() == nullptr) work.push_back(&o);
-  std::vector<Interval> flying, computing;
+  const auto shape_of = [&](const profile::CallSpan& call) {
+    const auto group = groups.find(call.group);
+    return group == groups.end() ? std::array{0, 0} : group->second;
+  };
+  machine::Machine with_copies;
+  with_copies.copies_in_node = true;
+  Flights flights;
   for (const profile::CallSpan& call : trace.calls())
-    if (call.end > call.begin) flying.push_back({call.begin, call.end});
-  flying = united(std::move(flying));
+    if (call.end > call.begin)
+      flights.add({call.begin, call.end}, with_copies.load_of(call.op, shape_of(call)[0] == 1 ? 1 : 2));
+  flights.order();
+  std::vector<Interval> computing;
   std::map<std::int64_t, std::vector<const WorkSpan*>> spans;
   for (const WorkSpan& span : trace.work()) {
     spans[span.step].push_back(&span);
@@ -217,18 +274,20 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
     int last_note = -1;
     for (const WorkSpan* span : spans[traced.step]) last_note = std::max(last_note, span->note);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      std::int64_t ns = 0, shared = 0;
+      std::int64_t ns = 0;
+      InFlight in_flight{.share = {}};
       for (const Interval& span : parts[i].spans) {
         ns += span.end - span.begin;
-        shared += inside(flying, span);
+        flights.add_to(in_flight, span);
       }
+      for (double& share : in_flight.share) share /= static_cast<double>(std::max<std::int64_t>(ns, 1));
       const profile::TraceNote& note = trace.notes()[at(parts[i].note)];
       // The mark behind a part is issued with the next note of the step, or right after the last one.
       const int next = parts[i].note + 1;
       const std::int64_t issued = next <= last_note ? trace.notes()[at(next)].issued : note.issue_ended;
       const bool held = on_device && issued + kHeldNs > parts[i].spans.back().end;
       const WorkKey key = WorkKey::of(*work[i]);
-      times.work[key].push_back({seconds(ns), static_cast<double>(shared) / static_cast<double>(ns), held});
+      times.work[key].push_back({seconds(ns), in_flight, held});
       if (on_device)
         times.issue_s[static_cast<std::size_t>(key.load)].push_back(seconds(note.issue_ended - note.issued));
       computed += seconds(ns);
@@ -245,10 +304,6 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
     times.total_s.push_back(seconds(traced.end - traced.begin));
   }
 
-  const auto shape_of = [&](const profile::CallSpan& call) {
-    const auto group = groups.find(call.group);
-    return group == groups.end() ? std::array{0, 0} : group->second;
-  };
   const auto counts = [](const profile::CallSpan& call) { return call.end > call.begin && call.ranks > 1; };
   std::array<std::vector<Interval>, 2> of_link;  // in a node; between nodes
   const auto link_of = [&](const profile::CallSpan& call) { return shape_of(call)[0] == 1 ? 0U : 1U; };

@@ -13,6 +13,16 @@ namespace shard8::model {
 using operation::Kernel;
 using tensor::Tensor;
 
+namespace {
+
+/// Bytes of so many elements of rows, one for each token, as far as this rank reads or writes them: those of tokens of
+/// its part of the vocabulary, on the mean 1/tensor of all.
+std::uint64_t found_bytes(const Context& context, std::int64_t elements, tensor::DType dtype) {
+  return static_cast<std::uint64_t>(elements / context.tensor_group.size()) * tensor::size_of(dtype);
+}
+
+}  // namespace
+
 Embedding::Embedding(const Dims& dims, int tensor_rank)
     : range_(vocab_range(dims.vocab, dims.tensor, tensor_rank)),
       seq_(dims.seq),
@@ -22,8 +32,10 @@ void Embedding::forward(const Context& context, const Tensor& x, const Tensor& t
                         const Scratch& scratch) const {
   Partial partial(context, profile::Exchange::embedding, scratch.gathered, x);
   const Tensor& rows = partial.matrix;  // one of the table for each token
-  const Kernel lookup{"embedding_forward", rows.rows(), rows.cols(), w.table.dtype, rows.dtype};
-  context.issue(lookup.reads(rows, tokens).writes(rows), [&](const tensor::Exec& exec) {
+  Kernel lookup{"embedding_forward", rows.rows(), rows.cols(), w.table.dtype, rows.dtype};
+  lookup = lookup.reads(tokens).writes(rows);
+  lookup.read += found_bytes(context, rows.count(), w.table.dtype);
+  context.issue(lookup, [&](const tensor::Exec& exec) {
     kernels::embedding_forward(exec, rows, w.table, tokens, range_.first, range_.valid);
   });
   reduce_scatter_tokens(context, profile::Exchange::embedding, x, std::move(partial));
@@ -51,10 +63,10 @@ void Embedding::backward(const Context& context, const Weights& dw, const Tensor
   if (!begun) begun.emplace(begin_backward(context, dx, scratch, false));
   const Tensor& whole = begun->wait(context).data;
   Kernel kernel{"embedding_backward", whole.rows(), whole.cols(), whole.dtype, dw.table.dtype};
-  kernel = kernel.reads(whole, tokens);
-  const std::uint64_t rows = static_cast<std::uint64_t>(whole.count()) * tensor::size_of(dw.table.dtype);
-  kernel.read += rows;  // a row of the sum for each token, at most
-  kernel.written += rows;
+  const std::uint64_t sums = found_bytes(context, whole.count(), dw.table.dtype);
+  kernel = kernel.reads(tokens);
+  kernel.read += found_bytes(context, whole.count(), whole.dtype) + sums;
+  kernel.written += sums;
   context.issue(kernel, [&](const tensor::Exec& exec) {
     kernels::embedding_backward(exec, dw.table, whole, tokens, range_.first, range_.valid, context.workspace.memory);
   });

@@ -70,10 +70,11 @@ class MadeTrace {
                         profile::kExchanges, -1});
     at_ += us;
   }
-  void call(std::int64_t begin, std::int64_t end) {
+  void call(std::int64_t begin, std::int64_t end, profile::Collective op = profile::Collective::all_gather,
+            const char* group = "shard") {
     profile::CallSpan call;
-    call.op = profile::Collective::all_gather;
-    call.group = "shard";
+    call.op = op;
+    call.group = group;
     call.ranks = 2;
     call.bytes = 4096;
     recorder_.completed(recorder_.issued(call), 1000 * begin, 1000 * end, 0, 0);
@@ -81,7 +82,7 @@ class MadeTrace {
   void end_step(std::int64_t begin) { recorder_.add_step({recorder_.step(), 1000 * begin, 1000 * at_}); }
   std::int64_t now() const { return at_; }
   RankTimes times(const operation::Operations& step, bool on_device = false) const {
-    return times_of(recorder_, step, on_device, {{"shard", {1, 2}}});
+    return times_of(recorder_, step, on_device, {{"shard", {1, 2}}, {"replicate", {2, 1}}});
   }
 
  private:
@@ -110,7 +111,7 @@ TEST(CalibrateTimes, JoinsSpansWithOperations) {
   const auto& calls = times.work.at(WorkKey::of(step.list[0]));
   ASSERT_EQ(calls.size(), 1u);
   EXPECT_NEAR(calls[0].seconds, 60e-6, 1e-9);
-  EXPECT_NEAR(calls[0].shared, 0.25, 1e-9);
+  EXPECT_NEAR(calls[0].in_flight.any(), 0.25, 1e-9);
   EXPECT_FALSE(calls[0].held);
   EXPECT_NEAR(times.work.at(WorkKey::of(step.list[1]))[0].seconds, 5e-6, 1e-9);
   EXPECT_NEAR(times.work.at(WorkKey::of(step.list[2]))[0].seconds, 9e-6, 1e-9);
@@ -123,6 +124,37 @@ TEST(CalibrateTimes, JoinsSpansWithOperations) {
   EXPECT_NEAR(times.collectives[0].link_s, 15e-6, 1e-9);
   EXPECT_NEAR(times.collectives[0].link_shared, 1, 1e-9);
   EXPECT_EQ(times.collectives[0].ranks, 2);
+}
+
+// Gathers inside a node are copies, reduce-scatters are sums, all-reduces and what passes between nodes are neither.
+TEST(CalibrateTimes, TellsWhichLoadsWereInFlight) {
+  operation::Operations step;
+  step.list = {product(16), product(16)};
+  MadeTrace trace(1);
+  trace.begin_step();
+  const std::int64_t begin = trace.now();
+  trace.part("fprop", Part::gemm, 100, 16);
+  trace.part("fprop", Part::gemm, 100, 16);
+  using profile::Collective;
+  trace.call(begin - 50, begin + 40);
+  trace.call(begin + 10, begin + 40);  // two of one load count once
+  trace.call(begin + 30, begin + 60, Collective::reduce_scatter);
+  trace.call(begin + 55, begin + 70, Collective::all_reduce);
+  trace.call(begin + 160, begin + 500, Collective::all_gather, "replicate");
+  trace.end_step(begin);
+  const RankTimes times = trace.times(step);
+  const auto& calls = times.work.at(WorkKey::of(step.list[0]));
+  ASSERT_EQ(calls.size(), 2u);
+  const std::size_t collective = set_of(Load::collective), copies = set_of(Load::copies), sums = set_of(Load::sums);
+  const auto& first = calls[0].in_flight.share;
+  EXPECT_NEAR(first[copies], 0.3, 1e-9);
+  EXPECT_NEAR(first[copies | sums], 0.1, 1e-9);
+  EXPECT_NEAR(first[sums], 0.15, 1e-9);
+  EXPECT_NEAR(first[sums | collective], 0.05, 1e-9);
+  EXPECT_NEAR(first[collective], 0.1, 1e-9);
+  EXPECT_NEAR(first[0], 0.3, 1e-9);
+  EXPECT_NEAR(calls[1].in_flight.share[collective], 0.4, 1e-9);
+  EXPECT_NEAR(calls[1].in_flight.any(), 0.4, 1e-9);
 }
 
 // 10 us alone, 8 us with one other, 3 us with two, and the last one's 4 us alone; products run in the first 12 us.
@@ -214,19 +246,22 @@ TEST(CalibrateTimes, FindsSlowdowns) {
   const WorkKey key = WorkKey::of(product(16));
   std::vector<TracedCall> calls(5, {.seconds = 100e-6});
   // A factor of 1.3 on the share.
-  for (const double share : {0.25, 0.5, 1.0})
-    calls.push_back({.seconds = 100e-6 / (1 - share + share / 1.3), .shared = share});
+  for (const double share : {0.25, 0.5, 0.6, 0.75, 1.0})
+    calls.push_back(
+        {.seconds = 100e-6 / (1 - share + share / 1.3), .in_flight = InFlight::of(Load::collective, share)});
   const std::vector<DeckTimes> decks{deck_of(key, calls)};
-  const auto slowdown = slowdown_of(decks, Load::product, true);
+  const Slowdowns slowdowns = slowdowns_of(decks, Load::product, true, false);
+  const auto& slowdown = slowdowns[index_of(Load::collective)];
   ASSERT_TRUE(slowdown);
   EXPECT_NEAR(slowdown->factor, 1.3, 1e-9);
-  EXPECT_EQ(slowdown->calls, 6);
-  EXPECT_FALSE(slowdown_of(decks, Load::kernel, true));
+  EXPECT_EQ(slowdown->calls, 10);
+  EXPECT_FALSE(slowdowns[index_of(Load::copies)]);
+  for (const auto& none : slowdowns_of(decks, Load::kernel, true, false)) EXPECT_FALSE(none);
 
   // Work that never runs alone is corrected with it.
   std::vector<DeckTimes> both = decks;
   both[0].ranks[0].work[WorkKey::of(product(32))] =
-      std::vector<TracedCall>(4, {.seconds = 100e-6 / (0.5 + 0.5 / 1.3), .shared = 0.5});
+      std::vector<TracedCall>(4, {.seconds = 100e-6 / (0.5 + 0.5 / 1.3), .in_flight = InFlight::of(Load::sums, 0.5)});
   machine::Machine m;
   const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
   const auto remarks = add_work(m, both, false, source);
@@ -243,18 +278,73 @@ TEST(CalibrateTimes, FindsSlowdowns) {
   EXPECT_FALSE(m.issue_product.given());
 }
 
+/// Calls of 100 us beside loads with these factors, which are in flight alone and at once.
+std::vector<TracedCall> calls_slowed_by(double copies_factor, double sums_factor) {
+  const std::size_t copies = set_of(Load::copies), sums = set_of(Load::sums);
+  std::vector<TracedCall> calls(5, {.seconds = 100e-6});
+  for (int i = 0; i < 60; ++i) {
+    InFlight f{.share = {}};
+    f.share[copies] = 0.05 * (i % 4);
+    f.share[sums] = 0.1 * (i % 3);
+    f.share[copies | sums] = 0.1 * (i % 5);
+    f.share[0] = 1 - f.share[copies] - f.share[sums] - f.share[copies | sums];
+    const double rate = f.share[0] + f.share[copies] / copies_factor + f.share[sums] / sums_factor +
+                        f.share[copies | sums] / (copies_factor * sums_factor);
+    calls.push_back({.seconds = 100e-6 / rate, .in_flight = f});
+  }
+  return calls;
+}
+
+TEST(CalibrateTimes, FindsTheSlowdownByEachLoad) {
+  const WorkKey key = WorkKey::of(product(16));
+  const std::vector<DeckTimes> decks{deck_of(key, calls_slowed_by(1.04, 1.2))};
+  machine::Machine m;
+  m.copies_in_node = true;
+  const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
+  add_work(m, decks, true, source);
+  EXPECT_NEAR(m.slowed_by(Load::product, Load::copies), 1.04, 1e-6);
+  EXPECT_NEAR(m.slowed_by(Load::product, Load::sums), 1.2, 1e-6);
+  EXPECT_FALSE(m.slowed[static_cast<std::size_t>(Load::product)][static_cast<std::size_t>(Load::collective)].given());
+  ASSERT_EQ(m.products.size(), 1u);
+  EXPECT_NEAR(m.products[0].seconds, 100e-6, 1e-12);
+  // Where kernels move everything, there is one load.
+  const Slowdowns one = slowdowns_of(decks, Load::product, true, false);
+  ASSERT_TRUE(one[index_of(Load::collective)]);
+  EXPECT_GT(one[index_of(Load::collective)]->factor, 1.04);
+  EXPECT_LT(one[index_of(Load::collective)]->factor, 1.04 * 1.2);
+  EXPECT_FALSE(one[index_of(Load::sums)]);
+}
+
+TEST(CalibrateTimes, LoadsThatAreSeldomAloneHaveNoSlowdown) {
+  InFlight both{.share = {0.5}};
+  both.share[set_of(Load::copies) | set_of(Load::collective)] = 0.5;
+  std::vector<SharedCall> calls(5, {100e-6, 120e-6, both});
+  for (std::int64_t i = 0; i < kEnoughBeside - 1; ++i)
+    calls.push_back({100e-6, 110e-6, InFlight::of(Load::copies, 0.5)});
+  for (const auto& none : fit_slowdowns(calls)) EXPECT_FALSE(none);
+  for (const double share : {0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8})
+    calls.push_back({100e-6, 100e-6 / (1 - share + share / 1.1), InFlight::of(Load::sums, share)});
+  const Slowdowns slowdowns = fit_slowdowns(calls);
+  EXPECT_FALSE(slowdowns[index_of(Load::collective)]);
+  EXPECT_FALSE(slowdowns[index_of(Load::copies)]);
+  ASSERT_TRUE(slowdowns[index_of(Load::sums)]);
+  EXPECT_NEAR(slowdowns[index_of(Load::sums)]->factor, 1.1, 1e-6);
+}
+
 TEST(CalibrateTimes, SlowdownsLeaveOutOutliers) {
   std::vector<SharedCall> calls;
   for (int i = 0; i < 20; ++i) {
     const double share = 0.1 + 0.04 * i;
-    calls.push_back({50e-6, 50e-6 / (1 - share + share / 1.4) * (i % 2 == 0 ? 1.01 : 0.99), share});
+    calls.push_back(
+        {50e-6, 50e-6 / (1 - share + share / 1.4) * (i % 2 == 0 ? 1.01 : 0.99), InFlight::of(Load::copies, share)});
   }
-  calls.push_back({50e-6, 4000e-6, 0.5});  // lost its core
-  const auto slowdown = fit_slowdown(calls);
+  calls.push_back({50e-6, 4000e-6, InFlight::of(Load::copies, 0.5)});  // lost its core
+  const auto slowdown = fit_slowdowns(calls)[index_of(Load::copies)];
   ASSERT_TRUE(slowdown);
   EXPECT_NEAR(slowdown->factor, 1.4, 0.02);
-  EXPECT_FALSE(fit_slowdown({}));
-  EXPECT_FALSE(fit_slowdown({{1, 100, 1}}));
+  for (const auto& none : fit_slowdowns({})) EXPECT_FALSE(none);
+  const std::vector<SharedCall> too_slow(20, {1, 100, InFlight::of(Load::copies, 1)});
+  for (const auto& none : fit_slowdowns(too_slow)) EXPECT_FALSE(none);
 }
 
 // Ranks come to 100 calls of 50 us in 40 steps with a standard deviation of 10 us, rank 1 later by 3 % of the time

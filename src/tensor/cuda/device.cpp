@@ -23,6 +23,12 @@ std::string uuid_of(const cudaDeviceProp& properties) {
   return text;
 }
 
+int attribute(cudaDeviceAttr which, int index) {
+  int value = 0;
+  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, index));
+  return value;
+}
+
 }  // namespace
 
 void separate_streams() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
@@ -43,11 +49,15 @@ Device describe_device(int index) {
   SHARD8_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   std::array<char, 32> bus{};
   SHARD8_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index));
+  // Memory moves its width twice in a clock (kHz).
+  const double bits = 2e3 * attribute(cudaDevAttrMemoryClockRate, index) *
+                      static_cast<double>(attribute(cudaDevAttrGlobalMemoryBusWidth, index));
   return {index,
           properties.name,
           properties.major * 10 + properties.minor,
           properties.multiProcessorCount,
           properties.totalGlobalMem,
+          bits / 8,
           uuid_of(properties),
           bus.data()};
 }

@@ -13,9 +13,10 @@ struct Device {
   std::string name;
   int compute_capability = 0;  ///< 90 for 9.0
   int multiprocessors = 0;
-  std::size_t memory = 0;  ///< bytes
-  std::string uuid;        ///< "GPU-01234567-89ab-cdef-0123-456789abcdef"
-  std::string pci;         ///< its place on the bus: "0000:1B:00.0"
+  std::size_t memory = 0;       ///< bytes
+  double memory_bandwidth = 0;  ///< bytes/s, by the memory's clock and width; 0: the driver does not say them
+  std::string uuid;             ///< "GPU-01234567-89ab-cdef-0123-456789abcdef"
+  std::string pci;              ///< its place on the bus: "0000:1B:00.0"
 };
 
 /// Gives streams separate queues: sets CUDA_DEVICE_MAX_CONNECTIONS=32, the most that a device has, unless the
