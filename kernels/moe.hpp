@@ -36,7 +36,7 @@ struct MoeRouting {
 void moe_route(const tensor::Exec& exec, const MoeRouting& routing, const tensor::Tensor& logits, bool choose);
 
 /// The balance of experts: coefficient · Σ_b Σ_e f·P over the B sequences of a micro-batch. f = E/(K·seq) · sums[0,b,e]
-/// and P = sums[1,b,e]/seq. Source: Wang et al. 2024, "sequence-wise" balance of DeepSeek-V3 (2024), section 2.1.2.
+/// and P = sums[1,b,e]/seq. Source: the sequence-wise balance loss of DeepSeek-V3 (DeepSeek-AI 2024), section 2.1.2.
 struct MoeBalance {
   tensor::Tensor sums;           ///< (2, B, E) fp32, from moe_sequence_sums(), summed over ranks
   std::int64_t first_token = 0;  ///< row 0 is this token of the micro-batch; its sequence is first_token / seq
