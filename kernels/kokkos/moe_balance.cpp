@@ -24,7 +24,7 @@ struct SequenceSums {
 
   KOKKOS_INLINE_FUNCTION std::int64_t blocks() const { return (experts + kColumns - 1) / kColumns; }
 
-  void operator()(const HostTeam&, std::int64_t task, Scratch& scratch) const {
+  [[maybe_unused]] void operator()(const HostTeam&, std::int64_t task, Scratch& scratch) const {
     const Part part = part_of(task);
     scratch = {};
     for (std::int64_t t = part.begin; t < part.end; ++t) {
