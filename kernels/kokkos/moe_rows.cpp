@@ -29,7 +29,6 @@ void gather(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x, 
 /// Adds the rows of one token.
 template <class T>
 struct Combine {
-  static constexpr std::int64_t kColumns = 256;  ///< sums of a host thread, which stay in its cache
   T* y;
   const T *addend, *rows;  ///< addend may be null
   const std::int32_t* position;
@@ -37,6 +36,7 @@ struct Combine {
   bool fits;
 
   void operator()(const HostTeam& team, std::int64_t token) const {
+    constexpr std::int64_t kColumns = 256;  // the sums of so many columns stay in the thread's cache
     const std::int32_t* const place = position + token * per_token;
     for (std::int64_t first = 0; first < hidden; first += kColumns) {
       const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;

@@ -26,25 +26,26 @@ struct Pairs {
 /// A counting sort by one host thread. Its work is proportional to the pairs plus the experts. counts has first the
 /// counts, then where each expert's pairs begin, then where they end, then the counts again.
 void sort_by_one(const Exec& exec, const Pairs& pairs) {
-  Kokkos::parallel_for(label_of("shard8::kernels::moe_sort"), Range(exec, 0, 1), [=](std::int64_t) {
-    std::int32_t* const counts = pairs.counts;
-    for (std::int64_t e = 0; e < pairs.experts; ++e) counts[e] = 0;
-    for (std::uint32_t p = 0; p < pairs.count; ++p) {
-      if (const auto e = pairs.expert(p); e >= 0) ++counts[e];
-    }
-    std::int32_t routed = 0;
-    for (std::int64_t e = 0; e < pairs.experts; ++e) {
-      const std::int32_t count = counts[e];
-      counts[e] = routed;
-      routed += count;
-    }
-    for (std::uint32_t p = 0; p < pairs.count; ++p) {
-      const auto e = pairs.expert(p);
-      pairs.position[p] = e >= 0 ? counts[e]++ : -1;
-      if (e >= 0) pairs.source[pairs.position[p]] = static_cast<std::int32_t>(p);
-    }
-    for (std::int64_t e = pairs.experts - 1; e > 0; --e) counts[e] -= counts[e - 1];
-  });
+  Kokkos::parallel_for(
+      label_of("shard8::kernels::moe_sort"), Range(exec, 0, 1), SHARD8_LAMBDA(std::int64_t) {
+        std::int32_t* const counts = pairs.counts;
+        for (std::int64_t e = 0; e < pairs.experts; ++e) counts[e] = 0;
+        for (std::uint32_t p = 0; p < pairs.count; ++p) {
+          if (const auto e = pairs.expert(p); e >= 0) ++counts[e];
+        }
+        std::int32_t routed = 0;
+        for (std::int64_t e = 0; e < pairs.experts; ++e) {
+          const std::int32_t count = counts[e];
+          counts[e] = routed;
+          routed += count;
+        }
+        for (std::uint32_t p = 0; p < pairs.count; ++p) {
+          const auto e = pairs.expert(p);
+          pairs.position[p] = e >= 0 ? counts[e]++ : -1;
+          if (e >= 0) pairs.source[pairs.position[p]] = static_cast<std::int32_t>(p);
+        }
+        for (std::int64_t e = pairs.experts - 1; e > 0; --e) counts[e] -= counts[e - 1];
+      });
 }
 
 /// A team of a device places the pairs of one expert. Each of its warps reads an equal part of all pairs twice: to
