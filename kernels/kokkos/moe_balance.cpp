@@ -9,6 +9,8 @@ namespace {
 
 /// Sums over the tokens of one sequence, for kColumns experts. Group g of kGroups adds the probabilities of the tokens
 /// g, g + kGroups, and so on; the groups' sums are added as a tree. On a device a thread has one group and one expert.
+/// T: the type of the probabilities.
+template <class T>
 struct SequenceSums {
   static constexpr std::int64_t kColumns = 8, kGroups = 128;
   static constexpr int kThreads = kColumns * kGroups, kAtOnce = 4;
@@ -19,18 +21,19 @@ struct SequenceSums {
   };
   float* sums;
   const std::int32_t* chosen;
-  const float *probabilities, *token_weights;
+  const T* probabilities;
+  const float* token_weights;
   std::int64_t tokens, experts, per_token, sequences, first_token, seq;
 
   KOKKOS_INLINE_FUNCTION std::int64_t blocks() const { return (experts + kColumns - 1) / kColumns; }
 
-  [[maybe_unused]] void operator()(const HostTeam&, std::int64_t task, Scratch& scratch) const {
+  void operator()(const HostTeam&, std::int64_t task, Scratch& scratch) const {
     const Part part = part_of(task);
     scratch = {};
     for (std::int64_t t = part.begin; t < part.end; ++t) {
       if (token_weights[t] == 0.0f) continue;
       float* const sum = scratch.sum[(t - part.begin) % kGroups];
-      const float* const p = probabilities + t * experts + part.expert;
+      const T* const p = probabilities + t * experts + part.expert;
       for (std::int64_t c = 0; c < part.columns; ++c) sum[c] += p[c];
       for (std::int64_t k = 0; k < per_token; ++k) {
         const std::int64_t c = chosen[t * per_token + k] - part.expert;
@@ -128,18 +131,19 @@ void moe_sequence_sums(const Exec& exec, const tensor::Tensor& sums, const tenso
   require_count(kName, "chosen", chosen, tokens * chosen.cols());
   SHARD8_REQUIRE(seq >= 1 && first_token >= 0 && first_token + tokens <= sequences * seq,
                  "{}: tokens {} to {} of {} sequences of {}", kName, first_token, first_token + tokens, sequences, seq);
-  const SequenceSums of{sums.as<float>(),
-                        chosen.as<std::int32_t>(),
-                        probabilities.as<float>(),
-                        token_weights.as<float>(),
-                        tokens,
-                        experts,
-                        chosen.cols(),
-                        sequences,
-                        first_token,
-                        seq};
-  for_rows_with<SequenceSums::Scratch, SequenceSums::Bounds>(exec, "shard8::kernels::moe_sequence_sums",
-                                                             sequences * of.blocks(), of, SequenceSums::kThreads);
+  using Sums = SequenceSums<float>;
+  const Sums of{sums.as<float>(),
+                chosen.as<std::int32_t>(),
+                probabilities.as<float>(),
+                token_weights.as<float>(),
+                tokens,
+                experts,
+                chosen.cols(),
+                sequences,
+                first_token,
+                seq};
+  for_rows_with<Sums::Scratch, Sums::Bounds>(exec, "shard8::kernels::moe_sequence_sums", sequences * of.blocks(), of,
+                                             Sums::kThreads);
 }
 
 void moe_balance(const Exec& exec, const tensor::Tensor& balance, const tensor::Tensor& sums, double coefficient,
