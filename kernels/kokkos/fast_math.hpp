@@ -20,22 +20,11 @@ KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #endif
 }
 
-/// e^x in fp32. A GPU uses its instruction for 2^y, with y = x·log2(e) in two parts: the result is within 4 ulp. On
-/// hosts the function, unlike a library call, lets a loop become vector code: x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in
-/// two parts, so that n times the first is exact), a minimax polynomial of degree 6 for e^r, times 2^n. The result is
-/// within 2 ulp of e^x on [−87.33, 88.37]. Below it is 0 (e^x is nearly subnormal there), above it is infinity (from
-/// 2^127.5), and NaN gives NaN.
-KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
-#if defined(__CUDA_ARCH__)
-  constexpr float kLog2 = 1.44269504f, kLog2Rest = 1.92596303e-8f, kLn2 = 0.693147181f;
-  const float y = x * kLog2;
-  const float rest = fmaf(x, kLog2Rest, fmaf(x, kLog2, -y));
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));
-  const float e = fmaf(power * kLn2, rest, power);
-  // Above the upper end 2·power is infinite.
-  return x < -87.33f ? 0.0f : x > 88.376f ? power + power : e;
-#else
+/// e^x in fp32, with the same bits on every processor that has FMA. The function, unlike a library call, lets a loop
+/// become vector code: x = n·ln2 + r with |r| ≤ ln2/2 (ln2 in two parts, so that n times the first is exact), a minimax
+/// polynomial of degree 6 for e^r, times 2^n. The result is within 2 ulp of e^x on [−87.33, 88.37]. Below it is 0 (e^x
+/// is nearly subnormal there), above it is infinity (from 2^127.5), and NaN gives NaN.
+KOKKOS_INLINE_FUNCTION float polynomial_exp(float x) {
   constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   // 1.5·2^23 + 127: after this is added, the low bits are the rounded integer as a biased exponent.
@@ -53,6 +42,22 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   const float e = p * std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
   const float floored = x < kLowest ? 0.0f : e;
   return x > kHighest ? std::numeric_limits<float>::infinity() : floored;
+}
+
+/// e^x in fp32. Hosts compute polynomial_exp. A GPU uses its instruction for 2^y, with y = x·log2(e) in two parts: the
+/// result is within 4 ulp.
+KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
+#if defined(__CUDA_ARCH__)
+  constexpr float kLog2 = 1.44269504f, kLog2Rest = 1.92596303e-8f, kLn2 = 0.693147181f;
+  const float y = x * kLog2;
+  const float rest = fmaf(x, kLog2Rest, fmaf(x, kLog2, -y));
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));
+  const float e = fmaf(power * kLn2, rest, power);
+  // Above the upper end 2·power is infinite.
+  return x < -87.33f ? 0.0f : x > 88.376f ? power + power : e;
+#else
+  return polynomial_exp(x);
 #endif
 }
 

@@ -36,6 +36,35 @@ KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
 #endif
 }
 
+/// The largest of the values of a warp's threads, returned to all of them. Only for teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION float warp_larger(float value) {
+#if defined(__CUDA_ARCH__)
+  return warp_total(value, Larger{});
+#else
+  return value;
+#endif
+}
+KOKKOS_FORCEINLINE_FUNCTION std::uint64_t warp_larger(std::uint64_t value) {
+#if defined(__CUDA_ARCH__)
+  for (int step = 16; step > 0; step /= 2) {
+    const auto other =
+        static_cast<std::uint64_t>(__shfl_xor_sync(0xffffffffu, static_cast<unsigned long long>(value), step));
+    value = other > value ? other : value;
+  }
+#endif
+  return value;
+}
+
+/// A bit for each thread of a warp: whether `here` is true in that thread. All threads of the warp must call it. Only
+/// for teams of a device.
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t warp_ballot(bool here) {
+#if defined(__CUDA_ARCH__)
+  return __ballot_sync(0xffffffffu, here ? 1 : 0);
+#else
+  return here ? 1 : 0;
+#endif
+}
+
 /// op over the values of a team's threads, returned to all of them. A team of a device must consist of whole warps. The
 /// call has a single barrier. So a call may use a slot again only after a call with another slot.
 template <class Member, class Op>

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
@@ -17,6 +19,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/moe.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
@@ -96,6 +99,45 @@ struct Operator {
   std::string name;
   std::function<void(const Exec&)> run;
 };
+
+/// The operators of a layer of experts, on small tensors: 2 of 20 experts for each of 12 tokens.
+std::vector<Operator> moe_operators(DType dtype) {
+  const std::int64_t t = 12, e = 20, h = 24, f = 16, pairs = 2 * t;
+  const auto make = [](const Shape& shape, DType type) {
+    return std::make_shared<Buffer>(Buffer::normal(shape, type, 1));
+  };
+  const auto ints = [](const Shape& shape) { return std::make_shared<Buffer>(shape, DType::i32, 3.0); };
+  const auto logits = make({t, e}, DType::fp32), probabilities = make({t, e}, DType::fp32),
+             dlogits = make({t, e}, dtype);
+  const auto weights = make({t, 2}, DType::fp32), tokens = make({t}, DType::fp32), sums = make({2, 2, e}, DType::fp32);
+  const auto chosen = ints({t, 2}), position = ints({t, 2}), source = ints({pairs}), counts = ints({e});
+  const auto x = make({t, h}, dtype), rows = make({pairs, h}, dtype), values = make({pairs}, DType::fp32);
+  const auto narrow = make({pairs, f}, dtype), wide = make({pairs, 2 * f}, dtype), dvalues = make({pairs}, DType::fp32);
+  const auto total = std::make_shared<Total>();
+  const auto routing = [=] { return kernels::MoeRouting{*probabilities, *chosen, *weights}; };
+  return {
+      {"moe_route", [=](const Exec& exec) { kernels::moe_route(exec, routing(), *logits, true); }},
+      {"moe_route_backward",
+       [=](const Exec& exec) {
+         kernels::moe_route_backward(exec, *dlogits, *weights, routing(), {*sums, 0, 6, 1}, *tokens);
+       }},
+      {"moe_draw", [=](const Exec& exec) { kernels::moe_draw(exec, *chosen, {.experts = e}); }},
+      {"moe_draw", [=](const Exec& exec) { kernels::moe_draw(exec, *chosen, {.balanced = false, .experts = e}); }},
+      {"moe_sort", [=](const Exec& exec) { kernels::moe_sort(exec, *counts, *position, *source, *chosen, *tokens); }},
+      {"moe_count", [=](const Exec& exec) { kernels::moe_count(exec, *counts, *counts); }},
+      {"moe_gather_rows", [=](const Exec& exec) { kernels::moe_gather_rows(exec, *rows, *x, *source, 2); }},
+      {"moe_gather_values", [=](const Exec& exec) { kernels::moe_gather_values(exec, *values, *weights, *source); }},
+      {"moe_combine", [=](const Exec& exec) { kernels::moe_combine(exec, *x, {}, *rows, *position); }},
+      {"moe_combine_values",
+       [=](const Exec& exec) { kernels::moe_combine_values(exec, *weights, *values, *position); }},
+      {"moe_swiglu_forward", [=](const Exec& exec) { kernels::moe_swiglu_forward(exec, *narrow, *wide, *values); }},
+      {"moe_swiglu_backward",
+       [=](const Exec& exec) { kernels::moe_swiglu_backward(exec, *wide, *dvalues, *narrow, *wide, *values); }},
+      {"moe_sequence_sums",
+       [=](const Exec& exec) { kernels::moe_sequence_sums(exec, *sums, *chosen, *probabilities, *tokens, 0, 6); }},
+      {"moe_balance", [=](const Exec& exec) { kernels::moe_balance(exec, *total, *sums, 1, 2, 6); }},
+  };
+}
 
 /// Every operator of every header that Kokkos launches, on small tensors. A bf16 product launches kernels of its own.
 std::vector<Operator> operators(DType dtype) {
@@ -216,6 +258,7 @@ std::vector<Operator> operators(DType dtype) {
                                         1e-5f, *work);
        }},
   };
+  for (auto& op : moe_operators(dtype)) all.push_back(std::move(op));
   // On devices libraries run these operators, and no tool sees them.
   if constexpr (!tensor::kDevice) {
     all.push_back(

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/check/arguments.hpp"
+#include "kernels/kokkos/loops.hpp"
+#include "kernels/moe.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+/// Copies rows of elements of the size of T.
+template <class T>
+void gather(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x, const std::int32_t* source,
+            std::int32_t per_token) {
+  constexpr int kN = kPack<T>;
+  T* const to = reinterpret_cast<T*>(y.data);
+  const T* const from = reinterpret_cast<const T*>(x.data);
+  const std::int64_t hidden = y.cols();
+  const bool fits = packs_fit<kN>(hidden, to, from);
+  for_rows(
+      exec, "shard8::kernels::moe_gather_rows", y.rows(), SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+        const std::int64_t token = source[row] / per_token;
+        row_packs<kN>(team, hidden, fits,
+                      [out = to + row * hidden, in = from + token * hidden](auto w, std::int64_t i) {
+                        w.store_lanes(out, i, w.load(in, i));
+                      });
+      });
+}
+
+/// Adds the rows of one token.
+template <class T>
+struct Combine {
+  T* y;
+  const T *addend, *rows;  ///< addend may be null
+  const std::int32_t* position;
+  std::int64_t hidden, per_token;
+  bool fits;
+
+  void operator()(const HostTeam& team, std::int64_t token) const {
+    constexpr std::int64_t kColumns = 256;  // the sums of so many columns stay in the thread's cache
+    const std::int32_t* const place = position + token * per_token;
+    for (std::int64_t first = 0; first < hidden; first += kColumns) {
+      const std::int64_t columns = first + kColumns < hidden ? kColumns : hidden - first;
+      float memory[kColumns];
+      float* const sums = memory;
+      row_for(team, columns, [=](std::int64_t i) { sums[i] = 0; });
+      for (std::int64_t k = 0; k < per_token; ++k) {
+        if (place[k] < 0) continue;
+        const T* const in = rows + place[k] * hidden + first;
+        row_for(team, columns, [=](std::int64_t i) { sums[i] += static_cast<float>(in[i]); });
+      }
+      T* const out = y + token * hidden + first;
+      if (addend == nullptr) {
+        row_for(team, columns, [=](std::int64_t i) { out[i] = static_cast<T>(sums[i]); });
+      } else {
+        const T* const more = addend + token * hidden + first;
+        row_for(team, columns, [=](std::int64_t i) { out[i] = static_cast<T>(static_cast<float>(more[i]) + sums[i]); });
+      }
+    }
+  }
+  template <class AnyMember>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t token) const {
+    constexpr int kN = kPack<T>, kAtOnce = 4;
+    const std::int32_t* const place = position + token * per_token;
+    row_packs<kN, 1>(team, hidden, fits, [=, *this](auto w, std::int64_t i) {
+      auto sum = w.each([](int) { return 0.0f; });
+      for (std::int64_t first = 0; first < per_token; first += kAtOnce) {
+        decltype(w.load(rows, i)) in[kAtOnce];
+        bool is[kAtOnce];
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) {
+          const std::int64_t at = first + u < per_token ? place[first + u] : -1;
+          in[u] = {};
+          is[u] = at >= 0;
+          if (is[u]) in[u] = w.load(rows + at * hidden, i);
+        }
+        SHARD8_UNROLL
+        for (int u = 0; u < kAtOnce; ++u) {
+          if (is[u]) sum = w.each([&](int j) { return sum[j] + in[u][j]; });
+        }
+      }
+      if (addend != nullptr) {
+        const auto more = w.load(addend + token * hidden, i);
+        sum = w.each([&](int j) { return more[j] + sum[j]; });
+      }
+      w.store(y + token * hidden, i, sum);
+    });
+  }
+};
+
+}  // namespace
+
+void moe_gather_rows(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x, const tensor::Tensor& source,
+                     std::int64_t per_token) {
+  constexpr auto kName = "moe_gather_rows";
+  require_count(kName, "source", source, y.rows());
+  SHARD8_REQUIRE(y.dtype == x.dtype && y.cols() == x.cols(), "{}: y has rows of {} {}, x of {} {}; both must be equal",
+                 kName, y.cols(), tensor::name_of(y.dtype), x.cols(), tensor::name_of(x.dtype));
+  SHARD8_REQUIRE(per_token >= 1 && per_token <= kMostExpertsPerToken, "{}: {} experts per token; allowed are 1 to {}",
+                 kName, per_token, kMostExpertsPerToken);
+  const auto* from = source.as<std::int32_t>();
+  const auto divisor = static_cast<std::int32_t>(per_token);
+  switch (tensor::size_of(y.dtype)) {
+    case 4:
+      return gather<std::uint32_t>(exec, y, x, from, divisor);
+    case 2:
+      return gather<std::uint16_t>(exec, y, x, from, divisor);
+    default:
+      return gather<std::uint8_t>(exec, y, x, from, divisor);
+  }
+}
+
+void moe_gather_values(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
+                       const tensor::Tensor& index) {
+  require_count("moe_gather_values", "index", index, y.count());
+  auto* to = y.as<float>();
+  const auto* from = x.as<float>();
+  const auto* number = index.as<std::int32_t>();
+  for_each(
+      exec, "shard8::kernels::moe_gather_values", y.count(),
+      SHARD8_LAMBDA(std::int64_t i) { to[i] = from[number[i]]; });
+}
+
+void moe_combine(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& addend, const tensor::Tensor& rows,
+                 const tensor::Tensor& position) {
+  constexpr auto kName = "moe_combine";
+  const auto tokens = y.rows(), hidden = y.cols(), per_token = position.cols();
+  require_count(kName, "position", position, tokens * per_token);
+  SHARD8_REQUIRE(rows.cols() == hidden, "{}: rows of {}, {} needed", kName, rows.cols(), hidden);
+  if (!addend.empty()) require_count(kName, "addend", addend, tokens * hidden);
+  dispatch_real(y.dtype, kName, [&]<class T>(std::type_identity<T>) {
+    T* const out = y.as<T>();
+    const T* const more = addend.empty() ? nullptr : addend.as<T>();
+    const T* const in = rows.as<T>();
+    const bool fits = packs_fit<kPack<T>>(hidden, out, more, in);
+    const Combine<T> combine{out, more, in, position.as<std::int32_t>(), hidden, per_token, fits};
+    for_rows(exec, "shard8::kernels::moe_combine", tokens, combine);
+  });
+}
+
+void moe_combine_values(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& values,
+                        const tensor::Tensor& position) {
+  require_count("moe_combine_values", "position", position, y.count());
+  auto* to = y.as<float>();
+  const auto* from = values.as<float>();
+  const auto* place = position.as<std::int32_t>();
+  for_each(
+      exec, "shard8::kernels::moe_combine_values", y.count(), SHARD8_LAMBDA(std::int64_t i) {
+        if (place[i] >= 0) {
+          to[i] = from[place[i]];
+        } else {
+          to[i] = 0;
+        }
+      });
+}
+
+}  // namespace shard8::kernels

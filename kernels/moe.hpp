@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/exec.hpp"
+#include "tensor/tensor.hpp"
+
+/// A layer of experts: each token is sent to K of E experts, and their results are added with weights. A router
+/// chooses the experts. Each pair (token, k) has one row among the rows that the experts compute on. Rows are sorted by
+/// expert.
+/// In all functions: T tokens of this rank, E experts, K experts per token (1 ≤ K ≤ 64, K ≤ E), H hidden, F the
+/// experts' intermediate size, N rows. Tensors called i32 have DType::i32. token_weights (T) fp32 is 0 for padding
+/// tokens and not 0 for other tokens. Every sum is in FP32 unless stated otherwise, has a fixed order, and is rounded
+/// once. T, N and the number of rows of an argument may be 0. A tensor with another dtype or count than stated is an
+/// Error(failed).
+namespace shard8::kernels {
+
+/// The most experts per token.
+inline constexpr std::int64_t kMostExpertsPerToken = 64;
+/// The most experts that moe_draw() draws from.
+inline constexpr std::int64_t kMostDrawnExperts = 2048;
+
+/// How this rank's tokens are routed.
+struct MoeRouting {
+  tensor::Tensor probabilities;  ///< (T, E) fp32: softmax of the logits over all experts
+  tensor::Tensor chosen;         ///< (T, K) i32: the experts of each token, distinct
+  tensor::Tensor weights;        ///< (T, K) fp32: probabilities of the chosen experts, divided by their sum
+};
+
+/// Writes routing.probabilities and routing.weights, given logits (T, E) fp32. choose: also writes routing.chosen, the
+/// K largest logits of each token in descending order. Of equal logits the lower expert comes first, and a NaN counts
+/// as smaller than every number. Without `choose` routing.chosen is read; its experts must be distinct and in [0, E).
+/// Weights are computed as the softmax of the chosen logits, which has the same value.
+void moe_route(const tensor::Exec& exec, const MoeRouting& routing, const tensor::Tensor& logits, bool choose);
+
+/// The balance of experts: coefficient · Σ_b Σ_e f·P over the B sequences of a micro-batch. f = E/(K·seq) · sums[0,b,e]
+/// and P = sums[1,b,e]/seq. Source: the sequence-wise balance loss of DeepSeek-V3 (DeepSeek-AI 2024), section 2.1.2.
+struct MoeBalance {
+  tensor::Tensor sums;           ///< (2, B, E) fp32, from moe_sequence_sums(), summed over ranks
+  std::int64_t first_token = 0;  ///< row 0 is this token of the micro-batch; its sequence is first_token / seq
+  std::int64_t seq = 1;          ///< tokens of a sequence, on all ranks together
+  float coefficient = 0;
+};
+
+/// Writes dlogits (T, E), fp32 or bf16: the gradient of the logits, given dweights (T, K) fp32, the gradient of
+/// routing.weights. It has a part for the chosen experts, w_k·(dw_k − Σ_j w_j·dw_j). Unless balance.sums is empty, it
+/// also has a part for every expert, p_e·(dp_e − Σ_j p_j·dp_j), with dp_e the derivative of the balance:
+/// coefficient·E/(K·seq)·sums[0,b,e]/seq, where b is the token's sequence. Padding tokens get zeros, whatever their
+/// values are.
+void moe_route_backward(const tensor::Exec& exec, const tensor::Tensor& dlogits, const tensor::Tensor& dweights,
+                        const MoeRouting& routing, const MoeBalance& balance, const tensor::Tensor& token_weights);
+
+/// Which experts moe_draw() draws. Everything depends on the seed, the step, the layer, the number of the token's
+/// sequence in the global batch and the position in the sequence, so not on how tokens are cut over ranks.
+struct MoeDraw {
+  bool balanced = true;              ///< else by Zipf's law
+  double skew = 1;                   ///< exponent of Zipf's law, at least 0; 0: every expert equally likely
+  std::int64_t experts = 1;          ///< E
+  std::uint64_t seed = 0;            ///< of the run
+  std::int64_t step = 0, layer = 0;  ///< other numbers, other experts
+  std::int64_t first_token = 0;      ///< row 0 is this token of the micro-batch
+  std::int64_t seq = 1;              ///< tokens of a sequence
+  std::int64_t first_sequence = 0;   ///< number in the global batch of the micro-batch's sequence 0
+  std::int64_t sequence_stride = 1;  ///< sequence b has the number first_sequence + b·sequence_stride
+};
+
+/// Writes chosen (T, K) i32: experts drawn from counters, distinct for each token.
+/// balanced: token n of the global batch (n = number of its sequence · seq + position) has K consecutive experts from
+/// (n·K + offset) mod E on. The offset depends on seed, step and layer. So over tokens 0 to n every expert is chosen
+/// equally often, up to one.
+/// Otherwise: K experts are drawn one after the other without replacement, with probabilities proportional to
+/// 1/(r + 1)^skew. r is the expert's place in a permutation that depends on the layer alone.
+/// More than kMostDrawnExperts experts or a negative skew is an Error(failed).
+void moe_draw(const tensor::Exec& exec, const tensor::Tensor& chosen, const MoeDraw& draw);
+
+/// Sorts the pairs (token, k) by expert, then token, then k; pairs of padding tokens are left out. Writes counts (E)
+/// i32, the pairs of each expert, and position (T, K) i32, a pair's place in the sorted order, −1 for padding. Writes
+/// source (T·K) i32: source[place] = token·K + k. Elements of source behind the last pair are not written. Reads chosen
+/// (T, K) i32 with experts in [0, E), and token_weights. T·K must be below 2^31.
+void moe_sort(const tensor::Exec& exec, const tensor::Tensor& counts, const tensor::Tensor& position,
+              const tensor::Tensor& source, const tensor::Tensor& chosen, const tensor::Tensor& token_weights);
+
+/// totals (E) i32 += counts (E) i32.
+void moe_count(const tensor::Exec& exec, const tensor::Tensor& totals, const tensor::Tensor& counts);
+
+/// Copies rows by number: y[i] = x[source[i] / per_token], for y (N, H), x (any number of rows, H) and source (N) i32.
+/// With per_token = K and the source of moe_sort() each pair gets the row of its token; with 1, row source[i] itself.
+/// Each source[i] / per_token must be a row of x. x and y have one dtype, of 1, 2 or 4 bytes.
+void moe_gather_rows(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
+                     const tensor::Tensor& source, std::int64_t per_token);
+/// y[i] = x[index[i]], for y (N) fp32, x (any count) fp32 and index (N) i32, whose elements must be numbers of elements
+/// of x.
+void moe_gather_values(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
+                       const tensor::Tensor& index);
+
+/// y[t] = addend[t] + Σ_k rows[position[t,k]], for y (T, H), addend (T, H) or empty, rows (N, H) and position (T, K)
+/// i32. The sum goes from k = 0 up, then the addend is added; a position of −1 adds nothing. Other positions must be
+/// below N. All have one dtype, fp32 or bf16. y may be addend.
+void moe_combine(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& addend,
+                 const tensor::Tensor& rows, const tensor::Tensor& position);
+/// y[t,k] = values[position[t,k]], or 0 where the position is −1, for y (T, K) fp32, values (N) fp32 and position (T,
+/// K) i32.
+void moe_combine_values(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& values,
+                        const tensor::Tensor& position);
+
+/// SwiGLU (kernels/activation.hpp) of rows with a weight each: writes a (N, F) = weight·silu(gate)·up. gate_up (N, 2F)
+/// has rows [gate | up]; weights (N) is fp32. a and gate_up have one dtype, fp32 or bf16.
+void moe_swiglu_forward(const tensor::Exec& exec, const tensor::Tensor& a, const tensor::Tensor& gate_up,
+                        const tensor::Tensor& weights);
+/// Writes dgate_up (N, 2F) and dweights (N) fp32, the gradients of gate_up and weights, given da (N, F), the gradient
+/// of a. dweights[n] = Σ_f da·silu(gate)·up. recomputed (N, F), unless empty, receives a with the bits that
+/// moe_swiglu_forward() gives. dgate_up may be gate_up, and recomputed may be da. All but the weights and dweights have
+/// one dtype, fp32 or bf16.
+void moe_swiglu_backward(const tensor::Exec& exec, const tensor::Tensor& dgate_up, const tensor::Tensor& dweights,
+                         const tensor::Tensor& da, const tensor::Tensor& gate_up, const tensor::Tensor& weights,
+                         const tensor::Tensor& recomputed = {});
+
+/// Writes sums (2, B, E) fp32, for the B sequences of a micro-batch. sums[0,b,e] counts this rank's tokens of sequence
+/// b that chose e; sums[1,b,e] is the sum of their probabilities of e. chosen (T, K) i32 and probabilities (T, E) fp32
+/// are those of MoeRouting. Padding tokens count nowhere. Row 0 is token first_token of the micro-batch; its sequence
+/// is first_token / seq. All tokens must belong to the B sequences, else Error(failed). A count must be below 2^24.
+void moe_sequence_sums(const tensor::Exec& exec, const tensor::Tensor& sums, const tensor::Tensor& chosen,
+                       const tensor::Tensor& probabilities, const tensor::Tensor& token_weights,
+                       std::int64_t first_token, std::int64_t seq);
+
+/// balance += the balance of MoeBalance, in double: coefficient · Σ_b Σ_e
+/// E/(per_token·seq)·sums[0,b,e]·sums[1,b,e]/seq. balance is one double, stored as 8 bytes of u8. sums (2, B, E) fp32
+/// are summed over ranks. per_token is K.
+void moe_balance(const tensor::Exec& exec, const tensor::Tensor& balance, const tensor::Tensor& sums,
+                 double coefficient, std::int64_t per_token, std::int64_t seq);
+
+}  // namespace shard8::kernels
