@@ -23,6 +23,7 @@ struct Reader {
   bool (*reads)(const Config&);
 };
 
+bool has_experts(const Config& c) { return c.model.moe.on(); }
 bool in_fp8(const Config& c) { return c.fp8.on(); }
 bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
@@ -60,6 +61,9 @@ constexpr Reader kReaders[] = {
     {"model.init_seed", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.init_std", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.rope_theta", "model.arch", [](const Config& c) { return c.model.arch == Arch::llama; }},
+    {"moe", "moe.experts", has_experts},
+    {"moe.skew", "moe.routing",
+     [](const Config& c) { return !has_experts(c) || c.model.moe.routing == MoeRouting::zipf; }},
     {"fp8.format", "fp8.recipe", in_fp8},
     {"fp8.amax_history", "fp8.recipe", delayed},
     {"fp8.amax_algo", "fp8.recipe", delayed},

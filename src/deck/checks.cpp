@@ -366,6 +366,10 @@ void resolve_defaults(Reading& reading) {
     // If heads do not divide hidden, it stays 0 for the check.
     if (c.model.heads > 0 && c.model.hidden % c.model.heads == 0) c.model.head_dim = c.model.hidden / c.model.heads;
   }
+  if (c.model.moe.on() && c.model.moe.ffn == 0) {
+    if (reading.broken.count("model.ffn") > 0) reading.broken.emplace("moe.ffn");
+    c.model.moe.ffn = c.model.ffn;
+  }
   if (derived("model.tie_embeddings", "model.arch")) {
     c.model.tie_embeddings = c.model.arch == Arch::gpt2;
   }
