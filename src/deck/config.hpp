@@ -77,6 +77,8 @@ struct ModelConfig {
   std::int64_t key_width() const { return kv_heads * head_width(); }
   /// Whether a layer, counted from 0, has experts in place of the feed-forward block.
   bool has_experts(std::int64_t layer) const { return moe.on() && layer >= moe.dense_layers; }
+  /// Whether any layer has a feed-forward block, and so reads ffn.
+  bool has_dense_layers() const { return !moe.on() || moe.dense_layers > 0; }
   /// The number of layers with experts. moe.dense_layers must not be more than layers.
   std::int64_t expert_layers() const { return moe.on() ? layers - moe.dense_layers : 0; }
 };

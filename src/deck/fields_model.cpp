@@ -11,6 +11,8 @@ constexpr double kMostLayers = 100000;  // chosen: each layer has lists of its o
 
 constexpr double kMostExperts = 65536;  // of a layer; chosen: each expert has counts of its own on every rank
 
+constexpr double kMostCapacity = 1024;  // chosen: on so many expert ranks a single round holds any routing
+
 constexpr double kMostSkew = 60;  // chosen: kMostExperts to this power fits FP64
 
 constexpr double kWidestHead = 65536;  // chosen: widths of all heads, and their sums, fit 64 bits
@@ -139,7 +141,7 @@ constexpr Field kMoe[] = {
      .help = "with routing zipf: expert i of 1, 2, ... is drawn with a probability proportional to 1 / i^skew"},
     {.key = "capacity",
      .access = moe<&MoeConfig::capacity>(),
-     .bounds = from_to(1, kMostRanks),
+     .bounds = from_to(1, kMostCapacity),
      .help = "rows of a round of dispatch, as a multiple of a rank's mean; a rank with more rows takes more rounds"},
     {.key = "dense_layers",
      .access = moe<&MoeConfig::dense_layers>(),
