@@ -312,11 +312,10 @@ class Comparison {
           shown(theirs.value));
       return false;
     }
-    const std::string experts = known->experts ? number_of_experts(*known) : "0";
     if (known->arch != model_.arch) {
       add("{} = {}, but model.arch = {}: set model.arch to {}{}{}", theirs.name, shown(theirs.value), arch(),
           deck::to_string(known->arch), known->qk_norm ? " and model.qk_norm to true" : "",
-          known->experts ? " and moe.experts to " + experts : "");
+          known->experts ? " and moe.experts to " + number_of_experts(*known) : "");
       return false;
     }
     if (known->qk_norm != is_qwen3(model_))
@@ -324,7 +323,7 @@ class Comparison {
           known->qk_norm);
     if (known->experts != model_.moe.on())
       add("{} = {}, but moe.experts = {}: set moe.experts to {}", theirs.name, shown(theirs.value), model_.moe.experts,
-          experts);
+          known->experts ? number_of_experts(*known) : "0");
     return &*known == &architecture_of(model_);
   }
 
