@@ -239,7 +239,7 @@ int plan_command(const PlanArguments& arguments) {
                                     : load_for_ranks(given, "plan", ", or list all meshes with --sweep");
   check_methods(given.path, deck);
   print_warnings(deck);
-  at_stage(Stage::device, [&] { require_planned(deck.config.mesh); });
+  at_stage(Stage::device, [&] { require_planned(deck.config); });
   const int threads = std::max(1, threads_from_environment());
   if (arguments.sweep) return plan_sweep(arguments, deck, threads);
   const train::Plan plan = train::make_plan(deck.config, threads);

@@ -23,11 +23,12 @@ namespace shard8::app {
 void require_build(const deck::MeshConfig& mesh);
 
 /// As require_build(), for a run: a skeleton of the communication runs on hosts also where its step is one of devices.
+/// Error(environment) also for experts on devices.
 void require_runnable(const deck::Config& config);
 
 /// As require_build(), for `plan` and `check`, which need no device: a build for hosts plans steps on CUDA devices,
-/// too.
-void require_planned(const deck::MeshConfig& mesh);
+/// too. Error(environment) also for experts on devices.
+void require_planned(const deck::Config& config);
 /// Whether this build can only plan the steps of such a mesh: the steps run on CUDA devices, the build on hosts.
 bool only_plans(const deck::MeshConfig& mesh);
 

@@ -199,7 +199,7 @@ std::string check_start(const deck::LoadResult& deck) {
     threads = std::max(1, asked);
     // Without OMP_NUM_THREADS the number depends on the ranks of a node.
     if (!operation::on_device(config.mesh) && asked > 0) require_pools(asked, asked);
-    require_planned(config.mesh);
+    require_planned(config);
     if (only_plans(config.mesh) && !operation::carried_by_hosts(config.run))
       warn(
           "mesh.device = cuda: this program was built for hosts and plans the steps of devices; `run` needs a build "

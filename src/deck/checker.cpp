@@ -23,6 +23,7 @@ struct Reader {
   bool (*reads)(const Config&);
 };
 
+bool has_experts(const Config& c) { return c.model.moe.on(); }
 bool in_fp8(const Config& c) { return c.fp8.on(); }
 bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
@@ -60,6 +61,9 @@ constexpr Reader kReaders[] = {
     {"model.init_seed", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.init_std", "model.init_file", [](const Config& c) { return c.model.init_file.empty(); }},
     {"model.rope_theta", "model.arch", [](const Config& c) { return c.model.arch == Arch::llama; }},
+    {"moe", "moe.experts", has_experts},
+    {"moe.skew", "moe.routing",
+     [](const Config& c) { return !has_experts(c) || c.model.moe.routing == MoeRouting::zipf; }},
     {"fp8.format", "fp8.recipe", in_fp8},
     {"fp8.amax_history", "fp8.recipe", delayed},
     {"fp8.amax_algo", "fp8.recipe", delayed},
@@ -112,16 +116,24 @@ void Checker::fail(std::initializer_list<std::string_view> blame, std::string me
 
 void Checker::divisible(std::string_view path, std::string_view by) const {
   if (!sound({path, by}) || integer(path) % integer(by) == 0) return;
-  const std::string values =
-      by == "mesh.tensor" ? tensor_ranks(integer(path)) : could_be(by, integer(path), integer(by));
+  const std::string values = by == "mesh.tensor"   ? tensor_ranks(integer(path))
+                             : by == "mesh.expert" ? expert_ranks(integer(path))
+                                                   : could_be(by, integer(path), integer(by));
   fail({by, path}, fmt::format("{} is not divisible by {}", shown(path), shown(by)),
        fmt::format("{}, or {} a multiple of {}", values, path, integer(by)));
 }
 
 std::string Checker::tensor_ranks(std::int64_t divided) const {
   for (const std::string_view path : {"model.heads", "model.kv_heads", "model.ffn"})
-    if (sound({path})) divided = std::gcd(divided, integer(path));
+    if (sound({path}) && (path != "model.ffn" || reading_.config.model.has_dense_layers()))
+      divided = std::gcd(divided, integer(path));
   return could_be("mesh.tensor", divided, integer("mesh.tensor"));
+}
+
+std::string Checker::expert_ranks(std::int64_t divided) const {
+  divided = std::gcd(divided, integer("moe.experts"));
+  if (sound({"mesh.shard", "mesh.tensor"})) divided = std::gcd(divided, integer("mesh.shard") * integer("mesh.tensor"));
+  return could_be("mesh.expert", divided, integer("mesh.expert"));
 }
 
 Span Checker::place(std::initializer_list<std::string_view> blame) const {

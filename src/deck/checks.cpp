@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <numeric>
@@ -39,7 +40,26 @@ std::string_view largest(std::initializer_list<Factor> factors) {
 std::int64_t widest(const ModelConfig& m) { return std::max(m.hidden, m.heads * m.head_dim); }
 std::string_view widest_key(const ModelConfig& m) { return widest(m) == m.hidden ? "model.hidden" : "model.head_dim"; }
 
+/// The widths of a token inside the experts of a round, whose rows may be as many as the capacity allows.
+std::int64_t expert_width(const MoeConfig& moe) {
+  return static_cast<std::int64_t>(std::ceil(moe.capacity)) * moe.experts_per_token * moe.ffn;
+}
+
+void check_experts(const Checker& check, const ModelConfig& m) {
+  if (!m.moe.on() || !check.sound({"model.hidden", "model.layers", "moe.experts", "moe.ffn", "moe.dense_layers"}))
+    return;
+  const double parameters = 3 * static_cast<double>(m.expert_layers()) * static_cast<double>(m.moe.experts) *
+                            static_cast<double>(m.hidden) * static_cast<double>(m.moe.ffn);
+  if (parameters <= kMostElements) return;
+  check.fail({largest({{"moe.experts", m.moe.experts}, {"moe.ffn", m.moe.ffn}, {"model.hidden", m.hidden}})},
+             fmt::format("3 * (model.layers - moe.dense_layers) * moe.experts * model.hidden * moe.ffn = 3 * {} * {} * "
+                         "{} * {} = about {:.2g} parameters of experts are too many",
+                         m.expert_layers(), m.moe.experts, m.hidden, m.moe.ffn, parameters),
+             fmt::format("at most {:.0e} can be counted", kMostElements));
+}
+
 void check_parameters(const Checker& check, const ModelConfig& m) {
+  check_experts(check, m);
   if (!check.sound({"model.hidden", "model.ffn", "model.layers", "model.vocab", "model.seq"})) return;
   const auto hidden = static_cast<double>(m.hidden);
   const double layers =
@@ -75,8 +95,11 @@ void check_activations(const Checker& check, const Config& config) {
   if (!check.sound({"model.hidden", "model.ffn", "model.layers", "model.vocab", "model.seq", "data.batch",
                     "data.micro_batch", "mesh.replicate", "mesh.shard", "mesh.tensor"}))
     return;
-  const Factor widths[] = {
-      {widest_key(m), widest(m)}, {"model.ffn", m.ffn}, {"model.vocab", (m.vocab + tensor - 1) / tensor}};
+  const bool experts = m.moe.on() && check.sound({"moe.experts_per_token", "moe.ffn", "moe.capacity"});
+  const Factor widths[] = {{widest_key(m), widest(m)},
+                           {"model.ffn", m.ffn},
+                           {"model.vocab", (m.vocab + tensor - 1) / tensor},
+                           {"moe.ffn", experts ? expert_width(m.moe) : 0}};
   const auto& [key, width] =
       *std::max_element(std::begin(widths), std::end(widths), [](auto& a, auto& b) { return a.second < b.second; });
   const std::int64_t micro = lay_out(config).micro_batch;
@@ -84,16 +107,18 @@ void check_activations(const Checker& check, const Config& config) {
                           static_cast<double>(m.layers);
   if (elements <= kMostElements) return;
   const bool given = micro == config.data.micro_batch;
-  check.fail(
-      {largest({{given ? "data.micro_batch" : "data.batch", micro},
-                {"model.seq", m.seq},
-                {key, width},
-                {"model.layers", m.layers}})},
-      fmt::format("micro-batch * model.seq * {}{}{} * model.layers = {} * {} * {} * {} = about {:.2g} elements "
-                  "of activations are too many{}",
-                  key == "model.head_dim" ? "model.heads * " : "", key, key == "model.vocab" ? " / mesh.tensor" : "",
-                  micro, m.seq, width, m.layers, elements, micro_batch_note(config)),
-      fmt::format("at most {:.0e} can be counted", kMostElements));
+  check.fail({largest({{given ? "data.micro_batch" : "data.batch", micro},
+                       {"model.seq", m.seq},
+                       {key, width},
+                       {"model.layers", m.layers}})},
+             fmt::format("micro-batch * model.seq * {}{}{} * model.layers = {} * {} * {} * {} = about {:.2g} elements "
+                         "of activations are too many{}",
+                         key == "model.head_dim" ? "model.heads * "
+                         : key == "moe.ffn"      ? "ceil(moe.capacity) * moe.experts_per_token * "
+                                                 : "",
+                         key, key == "model.vocab" ? " / mesh.tensor" : "", micro, m.seq, width, m.layers, elements,
+                         micro_batch_note(config)),
+             fmt::format("at most {:.0e} can be counted", kMostElements));
 }
 
 void check_heads(const Checker& check, const Config& config) {
@@ -146,7 +171,7 @@ void check_mesh(const Checker& check, const Config& config) {
   if (config.model.kv_heads != config.model.heads) {
     check.divisible("model.kv_heads", "mesh.tensor");
   }
-  check.divisible("model.ffn", "mesh.tensor");
+  if (config.model.has_dense_layers()) check.divisible("model.ffn", "mesh.tensor");
   if (check.sound({"mesh.backend", "mesh.device"}) && ((mesh.backend == Backend::nccl && mesh.device == Device::host) ||
                                                        (mesh.backend == Backend::mpi && mesh.device == Device::cuda))) {
     check.fail({"mesh.backend", "mesh.device"},
@@ -366,6 +391,10 @@ void resolve_defaults(Reading& reading) {
     // If heads do not divide hidden, it stays 0 for the check.
     if (c.model.heads > 0 && c.model.hidden % c.model.heads == 0) c.model.head_dim = c.model.hidden / c.model.heads;
   }
+  if (c.model.moe.on() && c.model.moe.ffn == 0) {
+    if (reading.broken.count("model.ffn") > 0) reading.broken.emplace("moe.ffn");
+    c.model.moe.ffn = c.model.ffn;
+  }
   if (derived("model.tie_embeddings", "model.arch")) {
     c.model.tie_embeddings = c.model.arch == Arch::gpt2;
   }
@@ -399,6 +428,7 @@ void check_together(Diagnostics& errors, const Reading& reading) {
   check_ring(check, reading.config);
   check_weights(check, reading.config);
   check_fp8(check, reading.config);
+  check_moe(check, reading.config);
   check_training(check, reading.config);
   check_data(check, reading.config);
   check_validation(check, reading.config);

@@ -22,8 +22,9 @@ class Checker;
 void resolve_defaults(Reading& reading);
 
 /// Replaces mesh.shard = auto by ranks / (replicate * tensor), and data.batch_per_rank by the batch of all data ranks.
-/// Without `ranks` auto becomes 1, with a warning. Adds an error for ranks that replicate * tensor does not divide, and
-/// for a deck or a command line with both data.batch and data.batch_per_rank. After resolve_defaults().
+/// Without `ranks` auto becomes the least number with which mesh.expert divides shard * tensor, with a warning. Adds an
+/// error for ranks that replicate * tensor does not divide, and for a deck or a command line with both data.batch and
+/// data.batch_per_rank. After resolve_defaults().
 void resolve_ranks(Diagnostics& errors, Reading& reading, std::optional<std::int64_t> ranks);
 
 /// Checks that involve several keys: divisibility, order, conflicts, sizes that are too large. Messages show the
@@ -33,6 +34,9 @@ void check_together(Diagnostics& errors, const Reading& reading);
 
 /// The checks of FP8: keys that contradict the recipe, and sizes that its blocks do not divide.
 void check_fp8(const Checker& check, const Config& config);
+
+/// The checks of experts: keys and meshes with which they do not go, and numbers of experts and layers.
+void check_moe(const Checker& check, const Config& config);
 
 /// The FP8 format that auto stands for with a recipe; automatic for recipe none.
 Fp8Format format_of(Recipe recipe);
@@ -67,6 +71,9 @@ class Checker {
 
   /// "mesh.tensor could be 1, 2 or 4": the values that divide this number and what else the tensor ranks share.
   std::string tensor_ranks(std::int64_t divided) const;
+
+  /// "mesh.expert could be 1, 2 or 4": the values that divide this number, the experts, and shard * tensor.
+  std::string expert_ranks(std::int64_t divided) const;
 
  private:
   Span place(std::initializer_list<std::string_view> blame) const;

@@ -23,6 +23,10 @@ struct Choices<Recompute> {
   static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
 };
 template <>
+struct Choices<MoeRouting> {
+  static constexpr std::array<std::string_view, 3> names = {"learned", "balanced", "zipf"};
+};
+template <>
 struct Choices<Backend> {
   static constexpr std::array<std::string_view, 3> names = {"auto", "mpi", "nccl"};
 };

@@ -12,6 +12,8 @@ namespace shard8::deck {
 
 enum class Arch { llama, gpt2 };
 enum class Recompute { none, selective, full };
+/// How a token's experts are chosen: by the router; by counters, evenly; by counters, after a Zipf distribution.
+enum class MoeRouting { learned, balanced, zipf };
 enum class Backend { automatic, mpi, nccl };
 enum class Device { automatic, host, cuda };
 enum class FloatType { fp32, bf16 };
@@ -30,6 +32,21 @@ enum class CheckpointFiles { rank, node };
 
 // The initialisers below are the deck's defaults. If a default depends on other keys, the initialiser is a placeholder
 // that load() replaces; the member's comment then says "loaded". A number that every deck must give is 0 here.
+
+/// The mixture of experts that takes the place of a layer's feed-forward block: each token is computed by
+/// experts_per_token of the layer's experts.
+struct MoeConfig {
+  std::int64_t experts = 0;                  ///< experts of a layer; 0: no layer has experts
+  std::int64_t experts_per_token = 2;        ///< experts that compute a token, at most `experts`
+  std::int64_t ffn = 0;                      ///< width inside an expert; loaded, with experts: by default model.ffn
+  double balance = 0.0;                      ///< coefficient of the balance loss
+  MoeRouting routing = MoeRouting::learned;  ///< how a token's experts are chosen
+  double skew = 1.0;                         ///< exponent of the Zipf distribution (zipf)
+  double capacity = 2.0;                     ///< rows of a round of dispatch / mean rows of a rank, at least 1
+  std::int64_t dense_layers = 0;             ///< first layers without experts
+
+  bool on() const { return experts > 0; }
+};
 
 /// The transformer, as in Hugging Face configurations.
 struct ModelConfig {
@@ -50,6 +67,7 @@ struct ModelConfig {
   double init_std = 0.02;          ///< standard deviation of the initial weights
   std::string init_file;           ///< "file.h5:/group", ".safetensors" or checkpoints; empty: random
   Recompute recompute = Recompute::none;  ///< what backward recomputes
+  MoeConfig moe;                          ///< the group moe: experts in place of feed-forward blocks
 
   /// The width of a head: head_dim, or hidden / heads if head_dim is 0, which load() replaces. heads must be positive.
   std::int64_t head_width() const { return head_dim > 0 ? head_dim : hidden / heads; }
@@ -57,6 +75,12 @@ struct ModelConfig {
   std::int64_t query_width() const { return heads * head_width(); }
   /// The width of all key heads together, which is that of all value heads.
   std::int64_t key_width() const { return kv_heads * head_width(); }
+  /// Whether a layer, counted from 0, has experts in place of the feed-forward block.
+  bool has_experts(std::int64_t layer) const { return moe.on() && layer >= moe.dense_layers; }
+  /// Whether any layer has a feed-forward block, and so reads ffn.
+  bool has_dense_layers() const { return !moe.on() || moe.dense_layers > 0; }
+  /// The number of layers with experts. moe.dense_layers must not be more than layers.
+  std::int64_t expert_layers() const { return moe.on() ? layers - moe.dense_layers : 0; }
 };
 
 /// Ranks = replicate * shard * tensor; tensor varies fastest, replicate slowest.
@@ -66,6 +90,7 @@ struct MeshConfig {
   std::int64_t replicate = 1;            ///< copies of the weights, each sharded
   std::int64_t shard = 1;                ///< ranks over which a copy is sharded; kAuto only until load() resolves it
   std::int64_t tensor = 1;               ///< ranks that share one matrix product
+  std::int64_t expert = 1;               ///< consecutive ranks of shard * tensor that share a layer's experts
   Backend backend = Backend::automatic;  ///< which library moves data between ranks
   Device device = Device::automatic;     ///< where kernels run
   bool share_devices = false;            ///< ranks of a node may have the same device

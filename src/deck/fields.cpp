@@ -66,8 +66,9 @@ std::string text_of(const Bounds& bounds) {
 }
 
 std::span<const Group> all_groups() {
-  static const std::array<Group, 12> groups = {{
+  static const std::array<Group, 13> groups = {{
       {"model", "The transformer that is trained.", model_fields()},
+      {"moe", "Experts in place of feed-forward blocks.", moe_fields()},
       {"mesh", "How replicate * shard * tensor ranks are laid out.", mesh_fields()},
       {"precision", "Number formats.", precision_fields()},
       {"fp8", "8-bit products: QKV, proj, fc1 and fc2 of the layers.", fp8_fields()},

@@ -31,16 +31,22 @@ struct ChoiceAccess {
 using FieldAccess = std::variant<Access<std::int64_t>, Access<std::uint64_t>, Access<double>, Access<bool>,
                                  Access<std::string>, ChoiceAccess>;
 
-/// How config.*group.*member is read and set.
-template <auto group, auto member>
+/// The member of a Config to which `members` lead: &Config::model, &ModelConfig::hidden.
+template <auto... members>
+constexpr auto& member_of(auto& config) {
+  return (config.*....*members);
+}
+
+/// How member_of<members...>() is read and set.
+template <auto... members>
 constexpr FieldAccess access() {
-  using T = std::remove_cvref_t<decltype(std::declval<Config&>().*group.*member)>;
+  using T = std::remove_cvref_t<decltype(member_of<members...>(std::declval<Config&>()))>;
   if constexpr (std::is_enum_v<T>) {
-    return ChoiceAccess{[](const Config& config) { return static_cast<int>(config.*group.*member); },
-                        [](Config& config, int value) { config.*group.*member = static_cast<T>(value); },
+    return ChoiceAccess{[](const Config& config) { return static_cast<int>(member_of<members...>(config)); },
+                        [](Config& config, int value) { member_of<members...>(config) = static_cast<T>(value); },
                         Choices<T>::names};
   } else {
-    return Access<T>{[](Config& config) -> T& { return config.*group.*member; }};
+    return Access<T>{[](Config& config) -> T& { return member_of<members...>(config); }};
   }
 }
 
@@ -126,8 +132,9 @@ const Field* find_field(const Group& group, std::string_view key);
 /// The field of "model.hidden". Throws std::logic_error for a name that is not in the table.
 const Field& field_at(std::string_view path);
 
-// The groups' fields: model, mesh, precision and fp8 in fields_model.cpp, the others in fields_training.cpp.
+// The groups' fields: model, moe, mesh, precision and fp8 in fields_model.cpp, the others in fields_training.cpp.
 std::span<const Field> model_fields();
+std::span<const Field> moe_fields();
 std::span<const Field> mesh_fields();
 std::span<const Field> precision_fields();
 std::span<const Field> fp8_fields();

@@ -9,11 +9,21 @@ constexpr double kMostRanks = 1048576;  // of one dimension of the mesh; chosen:
 
 constexpr double kMostLayers = 100000;  // chosen: each layer has lists of its own
 
+constexpr double kMostExperts = 65536;  // of a layer; chosen: each expert has counts of its own on every rank
+
+constexpr double kMostCapacity = 1024;  // chosen: on so many expert ranks a single round holds any routing
+
+constexpr double kMostSkew = 60;  // chosen: kMostExperts to this power fits FP64
+
 constexpr double kWidestHead = 65536;  // chosen: widths of all heads, and their sums, fit 64 bits
 
 template <auto member>
 constexpr FieldAccess model() {
   return access<&Config::model, member>();
+}
+template <auto member>
+constexpr FieldAccess moe() {
+  return access<&Config::model, &ModelConfig::moe, member>();
 }
 template <auto member>
 constexpr FieldAccess mesh() {
@@ -101,6 +111,45 @@ constexpr Field kModel[] = {
      .help = "recomputed in backward; selective: norms, activations, softmax; full: all but each layer's input"},
 };
 
+constexpr Field kMoe[] = {
+    {.key = "experts",
+     .access = moe<&MoeConfig::experts>(),
+     .bounds = from_to(0, kMostExperts),
+     .unit = "experts",
+     .help = "experts of a layer, a multiple of mesh.expert, llama only; 0: no layer has any"},
+    {.key = "experts_per_token",
+     .access = moe<&MoeConfig::experts_per_token>(),
+     .bounds = from_to(1, kMostExperts),
+     .unit = "experts",
+     .help = "experts of a token: those of the largest router probabilities"},
+    {.key = "ffn",
+     .access = moe<&MoeConfig::ffn>(),
+     .bounds = at_least(0),
+     .default_note = "model.ffn",
+     .unit = "channels",
+     .help = "width inside an expert; 0: model.ffn"},
+    {.key = "balance",
+     .access = moe<&MoeConfig::balance>(),
+     .bounds = float_from(0),
+     .help = "coefficient of the balance loss"},
+    {.key = "routing",
+     .access = moe<&MoeConfig::routing>(),
+     .help = "learned: the router chooses; balanced, zipf: experts are drawn, evenly or with skew"},
+    {.key = "skew",
+     .access = moe<&MoeConfig::skew>(),
+     .bounds = from_to(0, kMostSkew),
+     .help = "with zipf expert i is drawn in proportion to 1 / i^skew"},
+    {.key = "capacity",
+     .access = moe<&MoeConfig::capacity>(),
+     .bounds = from_to(1, kMostCapacity),
+     .help = "rows of a round of dispatch / mean rows of a rank"},
+    {.key = "dense_layers",
+     .access = moe<&MoeConfig::dense_layers>(),
+     .bounds = from_to(0, kMostLayers),
+     .unit = "layers",
+     .help = "first layers without experts"},
+};
+
 constexpr Field kMesh[] = {
     {.key = "replicate",
      .access = mesh<&MeshConfig::replicate>(),
@@ -118,6 +167,11 @@ constexpr Field kMesh[] = {
      .bounds = from_to(1, kMostRanks),
      .unit = "ranks",
      .help = "ranks that share each product and its tokens; fastest over ranks"},
+    {.key = "expert",
+     .access = mesh<&MeshConfig::expert>(),
+     .bounds = from_to(1, kMostRanks),
+     .unit = "ranks",
+     .help = "ranks that share a layer's experts; a divisor of shard * tensor"},
     {.key = "backend",
      .access = mesh<&MeshConfig::backend>(),
      .help = "communication library: MPI for host memory, NCCL for devices"},
@@ -193,6 +247,7 @@ constexpr Field kFp8[] = {
 }  // namespace
 
 std::span<const Field> model_fields() { return kModel; }
+std::span<const Field> moe_fields() { return kMoe; }
 std::span<const Field> mesh_fields() { return kMesh; }
 std::span<const Field> precision_fields() { return kPrecision; }
 

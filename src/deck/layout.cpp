@@ -18,9 +18,29 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 using base::count;
 
+/// What computes a token between attention and the next layer.
+std::string describe_ffn(const ModelConfig& m) {
+  if (!m.moe.on()) return fmt::format("ffn {}", m.ffn);
+  const std::string experts = fmt::format("{} of ffn {}", count(m.moe.experts, "expert", "experts"), m.moe.ffn);
+  if (!m.has_dense_layers()) return experts;
+  return fmt::format("ffn {} in the first {}, then {}", m.ffn,
+                     m.moe.dense_layers == 1 ? "layer" : fmt::format("{} layers", m.moe.dense_layers), experts);
+}
+
+std::string describe_experts(const Config& config) {
+  const MoeConfig& moe = config.model.moe;
+  const std::int64_t expert = config.mesh.expert;
+  const std::string ranks =
+      expert == 1 ? "all on each rank" : fmt::format("{} on each of {} ranks", moe.experts / expert, expert);
+  return fmt::format("{} of {} a token, routing {}{}, balance {}; {}; a round holds {} times the mean",
+                     moe.experts_per_token, moe.experts, to_string(moe.routing),
+                     moe.routing == MoeRouting::zipf ? fmt::format(" with skew {}", format_real(moe.skew)) : "",
+                     format_real(moe.balance), ranks, format_real(moe.capacity));
+}
+
 std::string describe_model(const ModelConfig& m) {
-  return fmt::format("{}, {}, hidden {}, ffn {}, {} of width {} ({} kv){}, vocab {}, seq {}{}", to_string(m.arch),
-                     count(m.layers, "layer", "layers"), m.hidden, m.ffn, count(m.heads, "head", "heads"),
+  return fmt::format("{}, {}, hidden {}, {}, {} of width {} ({} kv){}, vocab {}, seq {}{}", to_string(m.arch),
+                     count(m.layers, "layer", "layers"), m.hidden, describe_ffn(m), count(m.heads, "head", "heads"),
                      m.head_width(), m.kv_heads, m.qk_norm ? ", normalised queries and keys" : "", m.vocab, m.seq,
                      m.tie_embeddings ? ", tied embeddings" : "");
 }
@@ -142,6 +162,7 @@ std::string describe(const Config& config) {
   line("model", describe_model(config.model));
   line("mesh", fmt::format("{} = {}; backend {}, device {}", count(layout.ranks, "rank", "ranks"),
                            named_text_of(mesh.extents()), to_string(mesh.backend), to_string(mesh.device)));
+  if (config.model.moe.on()) line("experts", describe_experts(config));
   line("data", describe_data(config.data));
   line("batch", describe_batch(config, layout));
   line("precision", fmt::format("compute {}, gradients reduced in {}, {}", to_string(config.precision.compute),

@@ -31,8 +31,8 @@ using UsedRestart = std::function<bool(const std::string& folder, const std::str
 /// of the file's name chooses between YAML (.yaml, .yml) and Fortran namelists (.nml). Throws base::Error(deck) with
 /// all errors at once, each with its place. Opens no file but the deck; of the files that it names only their existence
 /// is checked. `ranks`, at least 1, is the number of processes that were started; it replaces mesh.shard = auto.
-/// Without it auto is taken as 1, with a warning. A mesh without auto is not held against it. Where `used` is empty,
-/// checkpoint.restart has not been used.
+/// Without it auto is taken as 1, or as few as mesh.expert needs, with a warning. A mesh without auto is not held
+/// against it. Where `used` is empty, checkpoint.restart has not been used.
 LoadResult load(const std::string& path, std::span<const std::string> overrides = {},
                 std::optional<std::int64_t> ranks = {}, const UsedRestart& used = {});
 

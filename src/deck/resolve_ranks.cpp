@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,9 +48,10 @@ void resolve_shard(Diagnostics& errors, Reading& reading, std::optional<std::int
   }
   const std::int64_t model_ranks = mesh.replicate * mesh.tensor;
   if (!ranks) {
+    if (check.sound({"mesh.expert"})) mesh.shard = mesh.expert / std::gcd(mesh.expert, mesh.tensor);
     errors.warning(reading.values.at(std::string(kShard)),
-                   fmt::format("mesh.shard = auto is taken as 1, on {} {}: the number of ranks is not known here",
-                               model_ranks, model_ranks == 1 ? "rank" : "ranks"),
+                   fmt::format("mesh.shard = auto is taken as {}, on {}: the number of ranks is not known here",
+                               mesh.shard, base::count(mesh.ranks(), "rank", "ranks")),
                    "give it with --ranks=N");
     return;
   }

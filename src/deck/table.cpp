@@ -214,9 +214,10 @@ std::string values_of(const Field& field) {
   const bool real = std::holds_alternative<Access<double>>(field.access);
   const Bounds& bounds = field.bounds;
   std::string text = real ? "real " : "";
-  if (real && bounds.low > 0) {
+  const bool ranged = std::isfinite(bounds.high) && (!real || (bounds.low > 0 && bounds.high < kMostFloat));
+  if (real && bounds.low > 0 && !ranged) {
     text = bounds.or_zero ? "0 or real > 0" : "real > 0";  // from the smallest to the largest number of FP32
-  } else if (!real && std::isfinite(bounds.high)) {
+  } else if (ranged) {
     text += fmt::format("{} to {}", bounds.low, bounds.high);
   } else {
     text += fmt::format(">= {}", std::isfinite(bounds.low) ? bounds.low : 0.0);  // an unsigned integer has no bounds

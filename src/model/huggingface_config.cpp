@@ -37,8 +37,11 @@ struct FixedEntry {
 };
 
 bool is_llama(const deck::ModelConfig& model) { return model.arch == deck::Arch::llama; }
-/// A llama with norms of queries and keys is Hugging Face's Qwen3.
+/// A llama with norms of queries and keys is Hugging Face's Qwen3, with experts Qwen3-MoE.
 bool is_qwen3(const deck::ModelConfig& model) { return is_llama(model) && model.qk_norm; }
+bool is_qwen3_moe(const deck::ModelConfig& model) { return is_qwen3(model) && model.moe.on(); }
+/// A llama with experts and without these norms is Hugging Face's Mixtral, all of whose layers have experts.
+bool is_mixtral(const deck::ModelConfig& model) { return is_llama(model) && model.moe.on() && !model.qk_norm; }
 
 /// Whether heads are not hidden / heads wide. Otherwise differences of these two numbers are all that need be said.
 bool has_other_width(const deck::ModelConfig& model) { return model.query_width() != model.hidden; }
@@ -48,29 +51,67 @@ struct Architecture {
   std::string_view model_type, class_name;
   deck::Arch arch;
   bool qk_norm;
+  bool experts;
 };
-constexpr std::array kArchitectures{Architecture{"llama", "LlamaForCausalLM", deck::Arch::llama, false},
-                                    Architecture{"qwen3", "Qwen3ForCausalLM", deck::Arch::llama, true},
-                                    Architecture{"gpt2", "GPT2LMHeadModel", deck::Arch::gpt2, false}};
+constexpr std::array kArchitectures{
+    Architecture{"llama", "LlamaForCausalLM", deck::Arch::llama, false, false},
+    Architecture{"mixtral", "MixtralForCausalLM", deck::Arch::llama, false, true},
+    Architecture{"qwen3", "Qwen3ForCausalLM", deck::Arch::llama, true, false},
+    Architecture{"qwen3_moe", "Qwen3MoeForCausalLM", deck::Arch::llama, true, true},
+    Architecture{"gpt2", "GPT2LMHeadModel", deck::Arch::gpt2, false, false},
+};
 const Architecture& architecture_of(const deck::ModelConfig& model) {
-  return *std::ranges::find_if(
-      kArchitectures, [&](const Architecture& a) { return a.arch == model.arch && a.qk_norm == is_qwen3(model); });
+  return *std::ranges::find_if(kArchitectures, [&](const Architecture& a) {
+    return a.arch == model.arch && a.qk_norm == is_qwen3(model) && a.experts == model.moe.on();
+  });
 }
 
+/// The entries of models with experts. The defaults are those of MixtralConfig and Qwen3MoeConfig.
+std::vector<ConfigEntry> expert_entries(const deck::ModelConfig& m) {
+  if (is_mixtral(m))
+    return {{"intermediate_size", "moe.ffn", m.moe.ffn, 14336},
+            {"num_local_experts", "moe.experts", m.moe.experts, 8},
+            {"num_experts_per_tok", "moe.experts_per_token", m.moe.experts_per_token, 2}};
+  return {{"intermediate_size", "model.ffn", m.ffn, 6144},
+          {"moe_intermediate_size", "moe.ffn", m.moe.ffn, 768},
+          {"num_experts", "moe.experts", m.moe.experts, 128},
+          {"num_experts_per_tok", "moe.experts_per_token", m.moe.experts_per_token, 8}};
+}
+
+/// What Transformers takes for num_key_value_heads where config.json lacks it; null: num_attention_heads.
+Json default_kv_heads(const deck::ModelConfig& m) {
+  if (is_mixtral(m)) return 8;
+  if (is_qwen3_moe(m)) return 4;
+  return is_qwen3(m) ? Json(32) : Json();
+}
+
+std::int64_t default_positions(const deck::ModelConfig& m) {
+  if (is_mixtral(m)) return 131072;
+  return is_qwen3(m) ? 32768 : 2048;
+}
+
+/// Whether Transformers has a number for a width of heads that config.json lacks, as Qwen3Config alone does. In all
+/// other configurations the width is hidden_size / num_attention_heads then.
+bool has_default_width(const deck::ModelConfig& m) { return is_qwen3(m) && !m.moe.on(); }
+
 std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m) {
-  const bool qwen3 = is_qwen3(m);
-  if (is_llama(m))
-    return {{"hidden_size", "model.hidden", m.hidden},
-            {"intermediate_size", "model.ffn", m.ffn},
-            {"num_hidden_layers", "model.layers", m.layers},
-            {"num_attention_heads", "model.heads", m.heads, 32},
-            {"num_key_value_heads", "model.kv_heads", m.kv_heads, qwen3 ? Json(32) : Json()},
-            {"head_dim", "model.head_dim", m.head_width(), qwen3 ? Json(128) : Json()},
-            {"vocab_size", "model.vocab", m.vocab},
-            {"max_position_embeddings", "model.seq", m.seq, qwen3 ? 32768 : 2048, true},
-            {"rms_norm_eps", "model.norm_eps", m.norm_eps, 1e-6},
-            {"rope_theta", "model.rope_theta", m.rope_theta, 10000.0},
-            {"tie_word_embeddings", "model.tie_embeddings", m.tie_embeddings, false}};
+  if (is_llama(m)) {
+    std::vector<ConfigEntry> entries{
+        {"hidden_size", "model.hidden", m.hidden},
+        {"num_hidden_layers", "model.layers", m.layers},
+        {"num_attention_heads", "model.heads", m.heads, 32},
+        {"num_key_value_heads", "model.kv_heads", m.kv_heads, default_kv_heads(m)},
+        {"head_dim", "model.head_dim", m.head_width(), has_default_width(m) ? Json(128) : Json()},
+        {"vocab_size", "model.vocab", m.vocab},
+        {"max_position_embeddings", "model.seq", m.seq, default_positions(m), true},
+        {"rms_norm_eps", "model.norm_eps", m.norm_eps, is_mixtral(m) ? 1e-5 : 1e-6},
+        {"rope_theta", "model.rope_theta", m.rope_theta, is_mixtral(m) ? 1e6 : 1e4},
+        {"tie_word_embeddings", "model.tie_embeddings", m.tie_embeddings, false}};
+    const auto widths =
+        m.moe.on() ? expert_entries(m) : std::vector<ConfigEntry>{{"intermediate_size", "model.ffn", m.ffn}};
+    entries.insert(entries.begin() + 1, widths.begin(), widths.end());
+    return entries;
+  }
   return {{"n_embd", "model.hidden", m.hidden},
           {"n_inner", "model.ffn", m.ffn},
           {"n_layer", "model.layers", m.layers},
@@ -82,6 +123,7 @@ std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m) {
 }
 
 std::vector<FixedEntry> fixed_entries(const deck::ModelConfig& m) {
+  if (is_mixtral(m)) return {{"hidden_act", "silu"}};
   if (is_qwen3(m)) return {{"hidden_act", "silu"}, {"attention_bias", false}};
   if (is_llama(m)) return {{"hidden_act", "silu"}, {"attention_bias", false}, {"mlp_bias", false}};
   return {{"activation_function", "gelu_new"},
@@ -123,8 +165,8 @@ Json value_at(const Json& config, const std::string& path) {
   return dot == std::string::npos ? *found : value_at(*found, path.substr(dot + 1));
 }
 
-/// All places in which Transformers 4 and 5 look for a key: the attribute_map of GPT2Config, and the dictionaries of
-/// rotary embeddings, of which version 5 uses rope_parameters.
+/// All places in which Transformers 4 and 5 look for a key: the attribute_maps of GPT2Config, MixtralConfig and
+/// Qwen3MoeConfig, and the dictionaries of rotary embeddings, of which version 5 uses rope_parameters.
 std::vector<std::string> places_of(const std::string& key) {
   if (key == "n_embd") return {key, "hidden_size"};
   if (key == "n_layer") return {key, "num_hidden_layers"};
@@ -132,6 +174,8 @@ std::vector<std::string> places_of(const std::string& key) {
   if (key == "n_positions") return {key, "max_position_embeddings"};
   if (key == "rope_theta" || key == "partial_rotary_factor")
     return {key, "rope_parameters." + key, "rope_scaling." + key};
+  if (key == "num_experts") return {key, "num_local_experts"};
+  if (key == "num_local_experts") return {key, "num_experts"};
   return {key};
 }
 
@@ -165,6 +209,13 @@ class Comparison {
       refuse_scaled_rope("rope_parameters");
       refuse_windows();
     }
+    if (is_qwen3_moe(model_)) {
+      require_normalised_weights();
+      compare_dense_layers();
+    }
+    if (is_mixtral(model_) && model_.moe.dense_layers > 0)
+      add("all layers of a mixtral have experts, but moe.dense_layers = {}: set moe.dense_layers to 0",
+          model_.moe.dense_layers);
     refuse_other_weights();
     return lines_;
   }
@@ -198,8 +249,10 @@ class Comparison {
     Found found = find(entry.key);
     if (!found.value.is_null()) return found;
     const std::string key = entry.key;
-    if (key == "num_key_value_heads" && !is_qwen3(model_)) found.value = value_at(config_, "num_attention_heads");
-    if (key == "head_dim" && !is_qwen3(model_) && has_other_width(model_))
+    // Transformers takes num_attention_heads for a null.
+    const bool no_default = entry.fallback.is_null() || (is_mixtral(model_) && config_.contains(key));
+    if (key == "num_key_value_heads" && no_default) found.value = value_at(config_, "num_attention_heads");
+    if (key == "head_dim" && !has_default_width(model_) && has_other_width(model_))
       found = {"hidden_size / num_attention_heads", divided_width()};
     if (key == "n_inner") {
       for (const std::string& name : places_of("n_embd"))
@@ -221,6 +274,7 @@ class Comparison {
   }
 
   void compare(const ConfigEntry& entry) {
+    if (entry.deck_key == std::string_view("model.ffn") && !model_.has_dense_layers()) return;  // no layer has it
     const Found theirs = taken(entry);
     if (theirs.value.is_null() || fits(theirs.value, entry.value, entry.at_least)) return;
     add("{} = {}{}, but {} = {}: set {} to {}{}", theirs.name, shown(theirs.value),
@@ -248,21 +302,66 @@ class Comparison {
       name = theirs.value[0].get<std::string>();
       if (name.starts_with("Llama")) name = "llama";
       if (name.starts_with("GPT2")) name = "gpt2";
+      if (name.starts_with("Mixtral")) name = "mixtral";
       if (name == "Qwen3ForCausalLM" || name == "Qwen3Model") name = "qwen3";
+      if (name == "Qwen3MoeForCausalLM" || name == "Qwen3MoeModel") name = "qwen3_moe";
     }
     const auto known = std::ranges::find(kArchitectures, name, &Architecture::model_type);
     if (known == kArchitectures.end()) {
-      add("{} = {}, but shard8 has llama, qwen3 and gpt2: use weights of such a model", theirs.name,
+      add("{} = {}, but shard8 has llama, mixtral, qwen3, qwen3_moe and gpt2: use weights of such a model", theirs.name,
           shown(theirs.value));
       return false;
     }
-    if (known->arch != model_.arch)
-      add("{} = {}, but model.arch = {}: set model.arch to {}{}", theirs.name, shown(theirs.value), arch(),
-          deck::to_string(known->arch), known->qk_norm ? " and model.qk_norm to true" : "");
-    else if (known->qk_norm != is_qwen3(model_))
+    if (known->arch != model_.arch) {
+      add("{} = {}, but model.arch = {}: set model.arch to {}{}{}", theirs.name, shown(theirs.value), arch(),
+          deck::to_string(known->arch), known->qk_norm ? " and model.qk_norm to true" : "",
+          known->experts ? " and moe.experts to " + number_of_experts(*known) : "");
+      return false;
+    }
+    if (known->qk_norm != is_qwen3(model_))
       add("{} = {}, but model.qk_norm = {}: set model.qk_norm to {}", theirs.name, shown(theirs.value), model_.qk_norm,
           known->qk_norm);
+    if (known->experts != model_.moe.on())
+      add("{} = {}, but moe.experts = {}: set moe.experts to {}", theirs.name, shown(theirs.value), model_.moe.experts,
+          known->experts ? number_of_experts(*known) : "0");
     return &*known == &architecture_of(model_);
+  }
+
+  /// The number of experts of a config.json of this architecture, as messages show it.
+  std::string number_of_experts(const Architecture& architecture) {
+    const Json found = find(architecture.qk_norm ? "num_experts" : "num_local_experts").value;
+    return found.is_null() ? (architecture.qk_norm ? "128" : "8") : shown(found);
+  }
+
+  /// Adds a line unless the weights of a token's experts add up to 1. Qwen3MoeConfig does without by default.
+  void require_normalised_weights() {
+    const Found theirs = find("norm_topk_prob");
+    if (theirs.value == true) return;
+    add("norm_topk_prob = {}, but shard8 divides the weights of a token's experts by their sum: use weights of such a "
+        "model",
+        theirs.value.is_null() ? "false (Hugging Face's default)" : shown(theirs.value));
+  }
+
+  /// Compares the layers that have experts. Qwen3MoeConfig names those that have none (mlp_only_layers), and a step
+  /// (decoder_sparse_step) of which the numbers of all others are multiples, counted from 1.
+  void compare_dense_layers() {
+    const Json named = value_at(config_, "mlp_only_layers"), step = value_at(config_, "decoder_sparse_step");
+    const std::string theirs = fmt::format("mlp_only_layers = {} and decoder_sparse_step = {}",
+                                           named.is_null() ? "[]" : shown(named), step.is_null() ? "1" : shown(step));
+    const bool usable = (step.is_null() || (step.is_number_integer() && step.get<std::int64_t>() > 0)) &&
+                        (named.is_null() || named.is_array());
+    if (!usable) return add("{}: not a list and a positive number; copy config.json again", theirs);
+    const std::int64_t every = step.is_null() ? 1 : step.get<std::int64_t>();
+    const auto is_dense = [&](std::int64_t layer) {
+      return (layer + 1) % every != 0 || std::find(named.begin(), named.end(), Json(layer)) != named.end();
+    };
+    std::int64_t first = 0, dense = 0;  // the dense layers at the beginning, and all
+    while (first < model_.layers && is_dense(first)) ++first;
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) dense += is_dense(layer) ? 1 : 0;
+    if (dense > first)
+      add("{}, but in shard8 layers without experts come first: use weights of such a model", theirs);
+    else if (first != model_.moe.dense_layers)
+      add("{}, but moe.dense_layers = {}: set moe.dense_layers to {}", theirs, model_.moe.dense_layers, first);
   }
 
   /// Refuses all but the plain rotary embedding.
@@ -315,6 +414,11 @@ class Comparison {
 }  // namespace
 
 std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dtype) {
+  if (is_mixtral(model) && model.moe.dense_layers > 0)
+    base::fail(base::ExitCode::deck,
+               "moe.dense_layers = {}: Hugging Face's Mixtral has experts in all layers, so this model has no form "
+               "there; with model.qk_norm it would be a Qwen3-MoE, whose first layers may have none",
+               model.moe.dense_layers);
   Json config;
   config["architectures"] = {architecture_of(model).class_name};
   config["model_type"] = architecture_of(model).model_type;
@@ -322,6 +426,12 @@ std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dty
   for (const FixedEntry& fixed : fixed_entries(model)) config[fixed.key] = fixed.value;
   if (is_llama(model)) config["rope_scaling"] = nullptr;
   if (is_qwen3(model)) config["use_sliding_window"] = false;
+  if (is_qwen3_moe(model)) {
+    config["norm_topk_prob"] = true;
+    config["decoder_sparse_step"] = 1;
+    config["mlp_only_layers"] = Json::array();
+    for (std::int64_t layer = 0; layer < model.moe.dense_layers; ++layer) config["mlp_only_layers"].push_back(layer);
+  }
   for (const char* none : {"attn_pdrop", "embd_pdrop", "resid_pdrop"})
     if (!is_llama(model)) config[none] = 0.0;
   for (const char* token : {"bos_token_id", "eos_token_id"}) config[token] = nullptr;  // shard8 knows no tokenizer
@@ -340,15 +450,24 @@ std::vector<std::string> model_differences(const deck::ModelConfig& checkpoint, 
   std::vector<std::string> lines;
   if (is_qwen3(checkpoint) != is_qwen3(model))
     lines.push_back(line("model.qk_norm", fmt::format("{}", checkpoint.qk_norm), fmt::format("{}", model.qk_norm), ""));
-  const auto theirs = config_entries(checkpoint), ours = config_entries(model);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (ours[i].at_least && is_llama(model)) continue;
-    if (ours[i].deck_key == std::string_view("model.head_dim") && !has_other_width(checkpoint) &&
-        !has_other_width(model))
-      continue;
-    if (!fits(theirs[i].value, ours[i].value, ours[i].at_least))
-      lines.push_back(
-          line(ours[i].deck_key, shown(theirs[i].value), shown(ours[i].value), ours[i].at_least ? " or less" : ""));
+  const auto number = [&](std::string_view key, std::int64_t of_checkpoint, std::int64_t of_deck) {
+    if (of_checkpoint != of_deck)
+      lines.push_back(line(key, fmt::format("{}", of_checkpoint), fmt::format("{}", of_deck), ""));
+  };
+  if (checkpoint.moe.on() != model.moe.on()) number("moe.experts", checkpoint.moe.experts, model.moe.experts);
+  if (checkpoint.moe.on() && model.moe.on())
+    number("moe.dense_layers", checkpoint.moe.dense_layers, model.moe.dense_layers);
+  const bool dense_layers = checkpoint.has_dense_layers() && model.has_dense_layers();
+  const auto saved = config_entries(checkpoint);
+  for (const ConfigEntry& ours : config_entries(model)) {
+    const std::string_view key = ours.deck_key;
+    if (ours.at_least && is_llama(model)) continue;
+    if (key == "model.head_dim" && !has_other_width(checkpoint) && !has_other_width(model)) continue;
+    if (key == "model.ffn" && !dense_layers) continue;
+    const auto theirs =
+        std::ranges::find(saved, key, [](const ConfigEntry& e) { return std::string_view(e.deck_key); });
+    if (theirs != saved.end() && !fits(theirs->value, ours.value, ours.at_least))
+      lines.push_back(line(key, shown(theirs->value), shown(ours.value), ours.at_least ? " or less" : ""));
   }
   return lines;
 }

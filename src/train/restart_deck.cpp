@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::string_view kDecay = "optimizer.decay_steps";
 constexpr std::string_view kHeadDim = "model.head_dim";
+constexpr std::string_view kExpertFfn = "moe.ffn";
 constexpr std::array<std::string_view, 2> kInputs = {"data.path", "model.init_file"};  // compared by content
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -64,6 +65,7 @@ std::optional<std::string> value_before(const ManifestKey& key,
   if (key.origin == deck::to_string(deck::Origin::fallback)) return std::nullopt;
   if (key.key == "data.validation") return "0.0";  // they trained on all data
   if (key.key == "model.qk_norm") return "false";
+  if (key.key == "moe.experts") return "0";
   if (key.key == kHeadDim) return head_dim_of(saved);
   return std::nullopt;
 }
@@ -81,17 +83,18 @@ std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
 bool may_change_at_restart(const std::string& key) {
   constexpr std::array<std::string_view, 7> kGroups = {"mesh.",       "fsdp.",   "overlap.", "run.",
                                                        "checkpoint.", "verify.", "output."};
-  constexpr std::array<std::string_view, 5> kKeys = {"model.recompute", "precision.deterministic",
-                                                     "precision.peak_tflops", "data.micro_batch",
-                                                     "data.validation_path"};
+  constexpr std::array<std::string_view, 6> kKeys = {"model.recompute",         "moe.capacity",
+                                                     "precision.deterministic", "precision.peak_tflops",
+                                                     "data.micro_batch",        "data.validation_path"};
   return is_one_of(key, kKeys) ||
          std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
 }
 
 bool must_not_change_at_restart(const std::string& key) {
-  constexpr std::array<std::string_view, 10> kKeys = {
-      "model.arch",     "model.hidden", "model.ffn",     "model.layers", "model.heads",
-      "model.kv_heads", kHeadDim,       "model.qk_norm", "model.vocab",  "model.tie_embeddings"};
+  constexpr std::array<std::string_view, 13> kKeys = {
+      "model.arch",     "model.hidden", "model.ffn",       "model.layers", "model.heads",
+      "model.kv_heads", kHeadDim,       "model.qk_norm",   "model.vocab",  "model.tie_embeddings",
+      "moe.experts",    kExpertFfn,     "moe.dense_layers"};
   return is_one_of(key, kKeys);
 }
 
@@ -108,7 +111,7 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
     if (found == before.end() || found->second->value == k.value || (keeps_decay && k.key == kDecay)) continue;
     // Nobody has changed a default that follows from others, as the number of steps that are not timed does.
     const std::string_view fallback = deck::to_string(deck::Origin::fallback);
-    const bool derived = may_change_at_restart(k.key) || k.key == kHeadDim;
+    const bool derived = may_change_at_restart(k.key) || k.key == kHeadDim || k.key == kExpertFfn;
     if (derived && k.origin == fallback && found->second->origin == fallback) continue;
     changes.push_back({k.key, found->second->value, k.value});
   }

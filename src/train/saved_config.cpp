@@ -17,8 +17,8 @@ namespace {
 
 /// Whether a key is taken from a checkpoint's deck.
 bool is_taken(std::string_view key) {
-  constexpr std::array<std::string_view, 4> kGroups = {"model.", "precision.", "fp8.", "optimizer."};
-  constexpr std::array<std::string_view, 6> kKeys = {"mesh.replicate", "mesh.shard",       "mesh.tensor",
+  constexpr std::array<std::string_view, 5> kGroups = {"model.", "moe.", "precision.", "fp8.", "optimizer."};
+  constexpr std::array<std::string_view, 7> kKeys = {"mesh.replicate", "mesh.shard",       "mesh.tensor", "mesh.expert",
                                                      "data.batch",     "data.micro_batch", "run.steps"};
   if (key == "model.init_file") return false;
   return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end() ||

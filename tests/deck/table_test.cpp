@@ -113,8 +113,8 @@ TEST(Table, unknown_names) {
     return "";
   };
   EXPECT_EQ(message("yaml", "mash"),
-            "unknown group 'mash'; did you mean 'mesh'? expected model, mesh, precision, fp8, fsdp, overlap, "
-            "optimizer, data, run, checkpoint, verify or output");
+            "unknown group 'mash'; did you mean 'mesh'? expected model, moe, mesh, precision, fp8, fsdp, "
+            "overlap, optimizer, data, run, checkpoint, verify or output");
   EXPECT_EQ(message("json", ""), "unknown format 'json'; expected yaml, nml, markdown or schema");
 }
 

@@ -23,6 +23,17 @@ deck::ModelConfig qwen3() {
   m.head_dim = 32, m.qk_norm = true;
   return m;
 }
+deck::ModelConfig mixtral() {
+  deck::ModelConfig m = llama();
+  m.moe.experts = 4, m.moe.experts_per_token = 3, m.moe.ffn = 48;
+  return m;
+}
+deck::ModelConfig qwen3_moe() {
+  deck::ModelConfig m = mixtral();
+  m.head_dim = 32, m.qk_norm = true;
+  m.moe.dense_layers = 2;
+  return m;
+}
 deck::ModelConfig gpt2() {
   deck::ModelConfig m = llama();
   m.arch = deck::Arch::gpt2;
@@ -36,7 +47,7 @@ Lines differences(const std::string& text, const deck::ModelConfig& model) {
 }
 
 TEST(HuggingfaceConfig, WhatIsWrittenFits) {
-  for (const auto& model : {llama(), qwen3(), gpt2()}) {
+  for (const auto& model : {llama(), mixtral(), qwen3(), qwen3_moe(), gpt2()}) {
     const std::string text = model::huggingface_config(model, tensor::DType::bf16);
     EXPECT_EQ(differences(text, model), Lines{}) << text;
     EXPECT_NE(text.find("\"torch_dtype\": \"bfloat16\""), std::string::npos) << text;
@@ -76,8 +87,131 @@ TEST(HuggingfaceConfig, Qwen3HasKeysAndDefaultsOfItsOwn) {
   deck::ModelConfig longer = qwen3();
   longer.seq = 8192;
   EXPECT_EQ(differences(common + kv + width + R"("use_sliding_window": true})", longer).size(), 1u) << "4096";
+}
+
+TEST(HuggingfaceConfig, ArchitecturesWithExpertsAreTold) {
+  const auto of = [](const deck::ModelConfig& m) { return model::huggingface_config(m, tensor::DType::fp32); };
+  EXPECT_EQ(differences(of(mixtral()), llama()),
+            Lines{"model_type = \"mixtral\", but moe.experts = 0: set moe.experts to 4"});
+  EXPECT_EQ(differences(of(llama()), mixtral()),
+            Lines{"model_type = \"llama\", but moe.experts = 4: set moe.experts to 0"});
+  EXPECT_EQ(differences(of(qwen3_moe()), llama()),
+            (Lines{"model_type = \"qwen3_moe\", but model.qk_norm = false: set model.qk_norm to true",
+                   "model_type = \"qwen3_moe\", but moe.experts = 0: set moe.experts to 4"}));
+  EXPECT_EQ(differences(of(mixtral()), qwen3_moe()),
+            Lines{"model_type = \"mixtral\", but model.qk_norm = true: set model.qk_norm to false"});
+  EXPECT_EQ(
+      differences(of(qwen3_moe()), gpt2()),
+      Lines{"model_type = \"qwen3_moe\", but model.arch = gpt2: set model.arch to llama and model.qk_norm to true "
+            "and moe.experts to 4"});
+  // Without a number of experts Transformers takes its default.
   EXPECT_EQ(differences(R"({"model_type": "qwen3_moe"})", qwen3()),
-            Lines{"model_type = \"qwen3_moe\", but shard8 has llama, qwen3 and gpt2: use weights of such a model"});
+            Lines{"model_type = \"qwen3_moe\", but moe.experts = 0: set moe.experts to 128"});
+  EXPECT_EQ(differences(R"({"architectures": ["MixtralForCausalLM"]})", llama()),
+            Lines{"architectures = [\"MixtralForCausalLM\"], but moe.experts = 0: set moe.experts to 8"});
+  EXPECT_EQ(differences(R"({"architectures": ["Qwen3MoeForCausalLM"]})", qwen3()),
+            Lines{"architectures = [\"Qwen3MoeForCausalLM\"], but moe.experts = 0: set moe.experts to 128"});
+}
+
+// MixtralConfig: intermediate_size is the experts' width, and there are no layers without experts.
+TEST(HuggingfaceConfig, MixtralHasKeysAndDefaultsOfItsOwn) {
+  const std::string text = model::huggingface_config(mixtral(), tensor::DType::fp32);
+  for (const char* entry : {R"("MixtralForCausalLM")", R"("model_type": "mixtral")", R"("intermediate_size": 48)",
+                            R"("num_local_experts": 4)", R"("num_experts_per_tok": 3)"})
+    EXPECT_NE(text.find(entry), std::string::npos) << entry << " in " << text;
+  for (const char* other : {"moe_intermediate_size", "norm_topk_prob", "mlp_only_layers", "mlp_bias", "attention_bias"})
+    EXPECT_EQ(text.find(other), std::string::npos) << other << " in " << text;
+  EXPECT_EQ(differences(R"({"model_type": "mixtral"})", mixtral()),
+            (Lines{"intermediate_size = 14336 (Hugging Face's default), but moe.ffn = 48: set moe.ffn to 14336",
+                   "num_local_experts = 8 (Hugging Face's default), but moe.experts = 4: set moe.experts to 8",
+                   "num_experts_per_tok = 2 (Hugging Face's default), but moe.experts_per_token = 3: set "
+                   "moe.experts_per_token to 2",
+                   "num_attention_heads = 32 (Hugging Face's default), but model.heads = 4: set model.heads to 32",
+                   "num_key_value_heads = 8 (Hugging Face's default), but model.kv_heads = 2: set model.kv_heads to 8",
+                   "rms_norm_eps = 1e-05 (Hugging Face's default), but model.norm_eps = 1e-06: set model.norm_eps to "
+                   "1e-05",
+                   "rope_theta = 1000000.0 (Hugging Face's default), but model.rope_theta = 500000.0: set "
+                   "model.rope_theta to 1000000.0"}));
+  const std::string common = R"({"model_type": "mixtral", "intermediate_size": 48, "num_experts_per_tok": 3,
+    "num_attention_heads": 4, "rms_norm_eps": 1e-6, "rope_theta": 5e5, )";
+  EXPECT_EQ(
+      differences(common + R"("num_key_value_heads": 2, "num_experts": 4, "router_aux_loss_coef": 9})", mixtral()),
+      Lines{});
+  EXPECT_EQ(differences(common + R"("num_key_value_heads": null, "num_experts": 4})", mixtral()),
+            Lines{"num_key_value_heads = 4, but model.kv_heads = 2: set model.kv_heads to 4"});
+  EXPECT_EQ(differences(common + R"("num_key_value_heads": 2, "num_experts": 4, "num_local_experts": 8})", mixtral()),
+            (Lines{"num_local_experts = 8 and num_experts = 4 contradict each other: take the wrong one out",
+                   "num_local_experts = 8, but moe.experts = 4: set moe.experts to 8"}));
+  deck::ModelConfig dense = mixtral();
+  dense.moe.dense_layers = 1;
+  EXPECT_EQ(differences(text, dense),
+            Lines{"all layers of a mixtral have experts, but moe.dense_layers = 1: set moe.dense_layers to 0"});
+  test::expect_error([&] { model::huggingface_config(dense, tensor::DType::fp32); }, base::ExitCode::deck,
+                     {"moe.dense_layers = 1", "Mixtral has experts in all layers"});
+}
+
+TEST(HuggingfaceConfig, Qwen3MoeHasKeysAndDefaultsOfItsOwn) {
+  const std::string text = model::huggingface_config(qwen3_moe(), tensor::DType::fp32);
+  for (const char* entry : {R"("Qwen3MoeForCausalLM")", R"("model_type": "qwen3_moe")", R"("intermediate_size": 96)",
+                            R"("head_dim": 32)", R"("moe_intermediate_size": 48)", R"("num_experts": 4)",
+                            R"("num_experts_per_tok": 3)", R"("norm_topk_prob": true)", R"("decoder_sparse_step": 1)",
+                            R"("attention_bias": false)", R"("use_sliding_window": false)"})
+    EXPECT_NE(text.find(entry), std::string::npos) << entry << " in " << text;
+  deck::ModelConfig narrow = qwen3_moe();  // heads of hidden / heads channels, as Qwen3MoeConfig has by default
+  narrow.head_dim = 16;
+  narrow.moe.dense_layers = 0;
+  EXPECT_EQ(differences(R"({"model_type": "qwen3_moe", "norm_topk_prob": true})", narrow),
+            (Lines{"moe_intermediate_size = 768 (Hugging Face's default), but moe.ffn = 48: set moe.ffn to 768",
+                   "num_experts = 128 (Hugging Face's default), but moe.experts = 4: set moe.experts to 128",
+                   "num_experts_per_tok = 8 (Hugging Face's default), but moe.experts_per_token = 3: set "
+                   "moe.experts_per_token to 8",
+                   "num_attention_heads = 32 (Hugging Face's default), but model.heads = 4: set model.heads to 32",
+                   "num_key_value_heads = 4 (Hugging Face's default), but model.kv_heads = 2: set model.kv_heads to 4",
+                   "rope_theta = 10000.0 (Hugging Face's default), but model.rope_theta = 500000.0: set "
+                   "model.rope_theta to 10000.0"}));
+  const std::string common = R"({"model_type": "qwen3_moe", "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 32, "rope_theta": 5e5, "num_experts_per_tok": 3, "moe_intermediate_size": 48, "num_local_experts": 4)";
+  const std::string normalised = common + R"(, "norm_topk_prob": true, )";
+  const std::string first_two = R"("mlp_only_layers": [1, 0])";
+  EXPECT_EQ(differences(normalised + R"("intermediate_size": 96, )" + first_two + "}", qwen3_moe()), Lines{});
+  EXPECT_EQ(differences(normalised + R"("intermediate_size": 97, )" + first_two + "}", qwen3_moe()),
+            Lines{"intermediate_size = 97, but model.ffn = 96: set model.ffn to 97"});
+  // The width of feed-forward blocks is that of no layer.
+  narrow.head_dim = 32;
+  EXPECT_EQ(differences(normalised + R"("intermediate_size": 97})", narrow), Lines{});
+  const std::string not_normalised =
+      ", but shard8 divides the weights of a token's experts by their sum: use weights of such a model";
+  EXPECT_EQ(differences(common + "}", narrow),
+            Lines{"norm_topk_prob = false (Hugging Face's default)" + not_normalised});
+  EXPECT_EQ(differences(common + R"(, "norm_topk_prob": false})", narrow),
+            Lines{"norm_topk_prob = false" + not_normalised});
+}
+
+// Qwen3MoeDecoderLayer: layer i, from 0, has experts if it is not in mlp_only_layers and the step divides i + 1.
+TEST(HuggingfaceConfig, LayersWithoutExpertsAreCompared) {
+  const std::string common = R"({"model_type": "qwen3_moe", "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 32, "rope_theta": 5e5, "num_experts_per_tok": 3, "moe_intermediate_size": 48, "num_local_experts": 4,
+    "intermediate_size": 96, "norm_topk_prob": true)";
+  const auto with = [&](const std::string& text, std::int64_t dense_layers) {
+    deck::ModelConfig m = qwen3_moe();
+    m.moe.dense_layers = dense_layers;
+    return differences(common + text + "}", m);
+  };
+  EXPECT_EQ(with("", 0), Lines{});
+  EXPECT_EQ(with(R"(, "mlp_only_layers": null, "decoder_sparse_step": 1)", 0), Lines{});
+  EXPECT_EQ(with(R"(, "mlp_only_layers": [0])", 1), Lines{});
+  EXPECT_EQ(with(R"(, "decoder_sparse_step": 3)", 2), Lines{});  // of three layers the last one
+  EXPECT_EQ(with(R"(, "decoder_sparse_step": 2, "mlp_only_layers": [2])", 0),
+            Lines{"mlp_only_layers = [2] and decoder_sparse_step = 2, but in shard8 layers without experts come first: "
+                  "use weights of such a model"});
+  EXPECT_EQ(with("", 1),
+            Lines{"mlp_only_layers = [] and decoder_sparse_step = 1, but moe.dense_layers = 1: set moe.dense_layers to "
+                  "0"});
+  EXPECT_EQ(with(R"(, "mlp_only_layers": [0, 1])", 0),
+            Lines{"mlp_only_layers = [0,1] and decoder_sparse_step = 1, but moe.dense_layers = 0: set moe.dense_layers "
+                  "to 2"});
+  for (const char* wrong : {R"(, "decoder_sparse_step": 0)", R"(, "mlp_only_layers": 1)"})
+    EXPECT_NE(with(wrong, 0)[0].find("not a list and a positive number"), std::string::npos) << wrong;
 }
 
 TEST(HuggingfaceConfig, WidthsOfHeadsAreCompared) {
@@ -110,8 +244,10 @@ TEST(HuggingfaceConfig, EachDifferenceIsALine) {
                    "attention_bias = true, but shard8 computes a llama with false: use weights of such a model",
                    "rope_scaling has rope_type = \"llama3\", but shard8 has the plain rotary embedding alone: use "
                    "weights of such a model"}));
-  EXPECT_EQ(differences(R"({"model_type": "mistral"})", llama()),
-            Lines{"model_type = \"mistral\", but shard8 has llama, qwen3 and gpt2: use weights of such a model"});
+  EXPECT_EQ(
+      differences(R"({"model_type": "mistral"})", llama()),
+      Lines{"model_type = \"mistral\", but shard8 has llama, mixtral, qwen3, qwen3_moe and gpt2: use weights of such a "
+            "model"});
 }
 
 TEST(HuggingfaceConfig, MissingKeysAreHuggingFacesDefaults) {
@@ -211,6 +347,19 @@ TEST(HuggingfaceConfig, ModelsOfCheckpointsAreCompared) {
             Lines{"model.seq = 8 in the checkpoint, and 32 in the deck: set model.seq to 8 or less"});
   EXPECT_EQ(model::model_differences(gpt2(), shorter), Lines{});
   EXPECT_EQ(model::model_differences(gpt2(), llama()).size(), 1u);
+  EXPECT_EQ(model::model_differences(mixtral(), llama()),
+            Lines{"moe.experts = 4 in the checkpoint, and 0 in the deck: set moe.experts to 4"});
+  deck::ModelConfig fewer = qwen3_moe();
+  fewer.moe = {.experts = 8, .experts_per_token = 3, .ffn = 40, .dense_layers = 1};
+  fewer.ffn = 64;
+  EXPECT_EQ(model::model_differences(qwen3_moe(), fewer),
+            (Lines{"moe.dense_layers = 2 in the checkpoint, and 1 in the deck: set moe.dense_layers to 2",
+                   "model.ffn = 96 in the checkpoint, and 64 in the deck: set model.ffn to 96",
+                   "moe.ffn = 48 in the checkpoint, and 40 in the deck: set moe.ffn to 48",
+                   "moe.experts = 4 in the checkpoint, and 8 in the deck: set moe.experts to 4"}));
+  fewer = mixtral();
+  fewer.ffn = 64;  // of no layer
+  EXPECT_EQ(model::model_differences(mixtral(), fewer), Lines{});
 }
 
 }  // namespace

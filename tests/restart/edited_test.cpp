@@ -97,7 +97,8 @@ TEST_F(OtherModel, IsRefusedWithAndWithoutPermission) {
        {std::array{"model.hidden", "32", "64"}, std::array{"model.layers", "2", "1"},
         std::array{"model.heads", "2", "4"}, std::array{"model.vocab", "64", "65"}, std::array{"model.ffn", "64", "32"},
         std::array{"model.tie_embeddings", "false", "true"}, std::array{"model.arch", "llama", "gpt2"},
-        std::array{"model.head_dim", "16", "8"}, std::array{"model.qk_norm", "false", "true"}}) {
+        std::array{"model.head_dim", "16", "8"}, std::array{"model.qk_norm", "false", "true"},
+        std::array{"moe.experts", "0", "8"}}) {
     SCOPED_TRACE(key);
     for (const char* allow : {"false", "true"})
       expect_refused({fmt::format("{}={}", key, now), fmt::format("checkpoint.allow_changes={}", allow)},

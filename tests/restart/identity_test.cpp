@@ -403,12 +403,14 @@ TEST_F(EarlyFormat, GoesOn) {
     return std::system(fmt::format("cd {} && {} {} >log 2>&1", folder_.path(), program, words).c_str());
   };
   EXPECT_EQ(command("ckpt verify out"), 0) << test::read_bytes(at("log"));
-  // It knows neither key: its heads are hidden / heads wide, and its queries and keys are not normalised.
+  // It knows none of these keys: its heads are hidden / heads wide, its queries and keys are not normalised, and it has
+  // no experts.
   const auto other = test::run_program(
-      {.folder = folder_.path(), .ranks = 2, .arguments = {"model.head_dim=8", "model.qk_norm=true"}});
+      {.folder = folder_.path(), .ranks = 2, .arguments = {"model.head_dim=8", "model.qk_norm=true", "moe.experts=8"}});
   EXPECT_EQ(other.code, 4) << other.output;
   for (const char* line : {"  model.head_dim: 16 in the checkpoint, 8 in this deck\n",
-                           "  model.qk_norm: false in the checkpoint, true in this deck\n"})
+                           "  model.qk_norm: false in the checkpoint, true in this deck\n",
+                           "  moe.experts: 0 in the checkpoint, 8 in this deck\n"})
     EXPECT_NE(other.output.find(line), std::string::npos) << other.output;
   const auto run = test::run_program({.folder = folder_.path(), .ranks = 2, .arguments = {}});
   ASSERT_EQ(run.code, 0) << run.output;

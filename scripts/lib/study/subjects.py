@@ -135,7 +135,7 @@ def line_of(run):
     deck = run.summary["deck"]
     p = getattr(run, "projected", {})
     rest = {**deck.get("mesh", {}), "replicate": 0, "shard": 0}
-    groups = (deck.get(group) for group in ("model", "precision", "fp8", "fsdp", "overlap"))
+    groups = (deck.get(group) for group in ("model", "moe", "precision", "fp8", "fsdp", "overlap"))
     return tuple(map(str, (bool(p), run.summary.get("skeleton"), p.get("file"), p.get("stack"), p.get("what_if"), run.summary.get("gpu"),
                            rest, deck.get("data", {}).get("micro_batch"), *groups)))
 

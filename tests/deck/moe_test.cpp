@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+// Decks with experts. The exact messages of errors are in broken/.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "deck/echo.hpp"
+#include "deck/layout.hpp"
+#include "deck/load.hpp"
+#include "tests/deck/decks.hpp"
+
+namespace shard8::deck {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+LoadResult with(Overrides overrides, std::optional<std::int64_t> ranks = {}) {
+  overrides.insert(overrides.begin(), "moe.experts=8");
+  return load_text(kLeastDeck, "a.yaml", overrides, ranks);
+}
+
+std::string error_of(const Overrides& overrides, std::optional<std::int64_t> ranks = {}) {
+  try {
+    with(overrides, ranks);
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::deck);
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Moe, keys_and_defaults) {
+  const ModelConfig m = with({"model.layers=5", "moe.dense_layers=2", "moe.routing=zipf", "moe.skew=1.5"}).config.model;
+  EXPECT_TRUE(m.moe.on());
+  EXPECT_EQ(m.moe.experts_per_token, 2);
+  EXPECT_EQ(m.moe.ffn, 192);
+  EXPECT_EQ(m.moe.routing, MoeRouting::zipf);
+  EXPECT_EQ(m.moe.skew, 1.5);
+  EXPECT_EQ(m.moe.capacity, 2.0);
+  EXPECT_EQ(m.moe.balance, 0.0);
+  EXPECT_EQ(m.expert_layers(), 3);
+  EXPECT_FALSE(m.has_experts(1));
+  EXPECT_TRUE(m.has_experts(2));
+  EXPECT_TRUE(m.has_dense_layers());
+  EXPECT_EQ(with({"moe.ffn=24"}).config.model.moe.ffn, 24);
+  EXPECT_EQ(with({"moe.ffn=0"}).config.model.moe.ffn, 192);
+  EXPECT_FALSE(with({}).config.model.has_dense_layers());
+}
+
+TEST(Moe, without_experts_every_layer_is_dense) {
+  const ModelConfig m = with({"moe.experts=0", "model.layers=3"}).config.model;
+  EXPECT_FALSE(m.moe.on());
+  EXPECT_EQ(m.moe.ffn, 0);
+  EXPECT_EQ(m.expert_layers(), 0);
+  EXPECT_FALSE(m.has_experts(2));
+  EXPECT_TRUE(m.has_dense_layers());
+}
+
+TEST(Moe, what_is_written_is_read_back) {
+  const LoadResult deck = with({"moe.ffn=24", "moe.balance=1d-2", "moe.capacity=1", "mesh.tensor=2", "mesh.expert=2"});
+  const std::string yaml = to_yaml(deck.config), namelist = to_namelist(deck.config);
+  EXPECT_EQ(to_yaml(load_text(yaml, "b.yaml").config), yaml);
+  EXPECT_EQ(to_yaml(load_text(namelist, "b.nml").config), yaml);
+  // Decks without experts, too, and with no warning.
+  const LoadResult dense = load_text(to_yaml(with({"moe.experts=0"}).config), "b.yaml");
+  EXPECT_EQ(dense.warnings, Overrides{});
+}
+
+TEST(Moe, keys_that_nothing_reads_are_warned_of) {
+  const auto warnings = [](const Overrides& overrides) { return load_text(kLeastDeck, "a.yaml", overrides).warnings; };
+  for (const char* key : {"moe.experts_per_token=3", "moe.ffn=24", "moe.balance=0.1", "moe.routing=zipf", "moe.skew=2",
+                          "moe.capacity=1", "moe.dense_layers=1"}) {
+    const auto found = warnings({key});
+    ASSERT_EQ(found.size(), 1u) << key;
+    EXPECT_NE(found[0].find("nothing reads it with moe.experts = 0"), std::string::npos) << found[0];
+    EXPECT_EQ(warnings({"moe.experts=8", "moe.routing=zipf", key}), Overrides{}) << key;
+  }
+  for (const std::string routing : {"learned", "balanced"}) {
+    const auto found = warnings({"moe.experts=8", "moe.skew=2", "moe.routing=" + routing});
+    ASSERT_EQ(found.size(), 1u) << routing;
+    EXPECT_NE(found[0].find("moe.skew = 2 has no effect"), std::string::npos) << found[0];
+    EXPECT_NE(found[0].find("nothing reads it with moe.routing = " + routing), std::string::npos) << found[0];
+  }
+}
+
+TEST(Moe, expert_ranks_divide_shard_and_tensor_ranks) {
+  for (const auto& [shard, tensor, expert] :
+       {std::array{1, 1, 1}, {2, 1, 2}, {1, 2, 2}, {2, 2, 4}, {4, 2, 8}, {8, 1, 4}, {2, 4, 1}})
+    EXPECT_EQ(error_of({"mesh.shard=" + std::to_string(shard), "mesh.tensor=" + std::to_string(tensor),
+                        "mesh.expert=" + std::to_string(expert)}),
+              "");
+  // A group of experts may contain parts of tensor groups: 3 ranks of 3 x 2.
+  EXPECT_EQ(error_of({"moe.experts=9", "mesh.shard=3", "mesh.tensor=2", "mesh.expert=3"}), "");
+  EXPECT_NE(error_of({"mesh.replicate=2", "mesh.expert=2"})
+                .find("mesh.shard * mesh.tensor = 1 * 1 = 1 is not divisible by mesh.expert = 2"),
+            std::string::npos);
+}
+
+TEST(Moe, expert_ranks_divide_what_auto_becomes) {
+  const Overrides open = {"mesh.shard=auto", "mesh.tensor=2", "mesh.expert=4"};
+  EXPECT_EQ(with(open, 8).config.mesh.shard, 4);
+  EXPECT_EQ(with(open, 4).config.mesh.shard, 2);
+  EXPECT_NE(error_of(open, 6).find("mesh.shard * mesh.tensor = 3 * 2 = 6 is not divisible by mesh.expert = 4"),
+            std::string::npos);
+  EXPECT_NE(error_of(open, 6).find("mesh.expert could be 1 or 2"), std::string::npos);
+  const LoadResult unknown = with(open);
+  EXPECT_EQ(unknown.config.mesh.shard, 2);
+  ASSERT_EQ(unknown.warnings.size(), 1u);
+  EXPECT_NE(unknown.warnings[0].find("mesh.shard = auto is taken as 2, on 4 ranks"), std::string::npos)
+      << unknown.warnings[0];
+}
+
+TEST(Moe, tensor_ranks_cut_feed_forward_blocks_and_no_experts) {
+  const Overrides odd = {"mesh.tensor=2", "model.ffn=191"};
+  EXPECT_EQ(error_of(odd), "");
+  EXPECT_NE(error_of({odd[0], odd[1], "moe.dense_layers=1"}).find("model.ffn = 191 is not divisible by mesh.tensor"),
+            std::string::npos);
+  EXPECT_EQ(error_of({"mesh.tensor=2", "moe.ffn=191", "moe.dense_layers=1"}), "");
+}
+
+TEST(Moe, the_description_names_the_experts) {
+  const auto text = [](const Overrides& overrides) { return describe(with(overrides).config); };
+  EXPECT_NE(text({}).find("hidden 64, 8 experts of ffn 192, 4 heads"), std::string::npos) << text({});
+  EXPECT_NE(text({}).find("\nexperts    2 of 8 a token, routing learned, balance 0; all on each rank; a round holds "
+                          "2 times the mean\n"),
+            std::string::npos)
+      << text({});
+  const std::string other =
+      text({"moe.dense_layers=1", "moe.ffn=24", "moe.routing=zipf", "mesh.tensor=2", "mesh.expert=2"});
+  EXPECT_NE(other.find("ffn 192 in the first layer, then 8 experts of ffn 24"), std::string::npos) << other;
+  EXPECT_NE(other.find("routing zipf with skew 1, balance 0; 4 on each of 2 ranks;"), std::string::npos) << other;
+  EXPECT_EQ(describe(load_text(kLeastDeck, "a.yaml").config).find("experts"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shard8::deck
