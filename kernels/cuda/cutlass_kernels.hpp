@@ -27,17 +27,19 @@ struct CutlassProblem {
 /// The version of CUTLASS, as CutlassConfig::version.
 std::int32_t cutlass_kernels_version();
 
-/// These enqueue a product and return whether CUTLASS and the device took it. bf16 output, right e4m3 with 128×128
-/// scales. left e4m3, nothing added:
+// Each function enqueues a product for one pair of formats, and returns whether CUTLASS and the device took it.
+
+/// Writes bf16 without an addend: CutlassArgs::added is null. The left matrix is e4m3 with 1×128 scales, the right one
+/// e4m3 with 128×128 scales.
 [[nodiscard]] bool run_cutlass_plain(cudaStream_t stream, const CutlassProblem& problem);
-/// left e4m3, `added` given:
+/// As run_cutlass_plain, and adds CutlassArgs::added, which must not be null.
 [[nodiscard]] bool run_cutlass_addend(cudaStream_t stream, const CutlassProblem& problem);
-/// left e5m2, nothing added:
+/// As run_cutlass_plain, with a left matrix in e5m2.
 [[nodiscard]] bool run_cutlass_plain_e5m2(cudaStream_t stream, const CutlassProblem& problem);
 
-/// fp32 output, right e4m3 and both with 1×128 scales, `added` given or not. left e4m3:
+/// Writes fp32, to which CutlassArgs::added is added unless it is null. Both matrices are e4m3 with 1×128 scales.
 [[nodiscard]] bool run_cutlass_vectors(cudaStream_t stream, const CutlassProblem& problem);
-/// left e5m2:
+/// As run_cutlass_vectors, with a left matrix in e5m2.
 [[nodiscard]] bool run_cutlass_vectors_e5m2(cudaStream_t stream, const CutlassProblem& problem);
 
 }  // namespace shard8::kernels::cuda

@@ -4,8 +4,8 @@
 
 #include "kernels/kokkos/panel_cast.hpp"
 
-/// A kernel for devices that computes a result in bf16 and casts it with block scales, in one pass over panels. A
-/// Formula is what cast_tiles.hpp says.
+/// A kernel for devices that computes a result in bf16 and casts it with block scales, in one pass over panels. Its
+/// template argument Formula, the type that computes elements, has the members that cast_tiles.hpp lists.
 namespace shard8::kernels {
 
 using PanelLanes = Packed<8, 1>::Lanes<tensor::BFloat16>;

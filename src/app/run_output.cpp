@@ -39,6 +39,8 @@ profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view 
                                .run = run,
                                .energy_j = energy_j,
                                .energy_steps = energy_steps};
+  if (step.experts)
+    metrics.experts = {step.experts->balance, step.experts->least, step.experts->most, step.experts->mean};
   if (step.validation && step.validation->loss) {
     metrics.validation_loss = step.validation->loss;
     metrics.validation_s = step.validation->seconds;

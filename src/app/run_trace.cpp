@@ -41,12 +41,15 @@ comm::ClockReading compare_clocks(const comm::Communicator& world) {
   return reading;
 }
 
-std::vector<std::string> unit_names(std::int64_t layers) {
-  std::vector<std::string> names(static_cast<std::size_t>(model::root_unit(layers)) + 1);
+std::vector<std::string> unit_names(const deck::ModelConfig& model) {
+  const std::int64_t layers = model.layers;
+  std::vector<std::string> names(static_cast<std::size_t>(model::root_unit(layers) + 1 + model.expert_layers()));
   names[static_cast<std::size_t>(model::embedding_unit())] = "embedding";
   for (std::int64_t layer = 0; layer < layers; ++layer)
     names[static_cast<std::size_t>(model::layer_unit(layer))] = fmt::format("layer {}", layer);
   names[static_cast<std::size_t>(model::root_unit(layers))] = "head";
+  for (std::int64_t layer = layers - model.expert_layers(); layer < layers; ++layer)
+    names[static_cast<std::size_t>(model::experts_unit(model, layer))] = fmt::format("experts {}", layer);
   return names;
 }
 
@@ -103,7 +106,7 @@ std::string RunTracer::write(const std::string& host) {
     trace.exchanges.push_back(fmt::format("{} {}", name_of(exchange), name_of(methods[exchange])));
   }
   for (const comm::ClockReading& c : clock_) trace.clock.push_back({c.local_ns, c.ahead_ns, c.round_trip_ns});
-  trace::take_spans(trace, recorder_, unit_names(config.model.layers));
+  trace::take_spans(trace, recorder_, unit_names(config.model));
   if (trace.steps.empty())
     return fmt::format("trace      no file: none of the steps of output.trace_steps was trained in this run");
   const std::string path = trace_file(config.output, world_.rank()).string();

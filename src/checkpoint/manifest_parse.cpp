@@ -304,12 +304,19 @@ class Parser {
   void read_mesh(const json& mesh, Manifest& m) const {
     const char* names[base::kAxisCount];
     std::ranges::transform(base::kAxes, names, [](base::Axis axis) { return name_of(axis); });
-    const auto extents = values(mesh, "mesh", names);
+    json dense = mesh;
+    const json expert = dense.is_object() && dense.contains("expert") ? dense.at("expert") : json(1U);
+    if (dense.is_object()) dense.erase("expert");  // not there without expert groups
+    const auto extents = values(dense, "mesh", names);
     std::uint64_t most = kMostInteger;  // ranks are counted by an int
     for (std::size_t a = 0; a < extents.size(); ++a) {
       m.mesh.of[a] = static_cast<int>(integer(*extents[a], fmt::format("mesh.{}", names[a]), 1, most));
       most /= static_cast<std::uint64_t>(m.mesh.of[a]);
     }
+    const auto model_ranks = static_cast<std::uint64_t>(m.mesh.ranks(base::AxisSet::model));
+    m.mesh.expert = static_cast<int>(integer(expert, "mesh.expert", 1, model_ranks));
+    if (model_ranks % static_cast<std::uint64_t>(m.mesh.expert) != 0)
+      malformed("mesh.expert {} does not divide the {} ranks of shard and tensor", m.mesh.expert, model_ranks);
   }
 
   void check_repeated(const Manifest& m) const {

@@ -55,7 +55,7 @@ struct StateTensor {
 
   /// Whether the rank at `place` is the first of the ranks that hold the same boxes. The parts of the ranks for which
   /// this is true cover the tensor exactly once.
-  bool counts(const base::Place& place) const { return place.first(base::AxisSet::world - sharded); }
+  bool counts(const base::Place& place) const { return place.first(sharded.others()); }
   /// The extents of `shape`, as files hold them.
   std::vector<std::int64_t> extents() const;
   /// "NAME, CONTENT", for messages.

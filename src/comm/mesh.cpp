@@ -30,7 +30,9 @@ Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_ove
   Mesh mesh{base::Place(extents, rank), std::move(world), {}};
   const auto split = [&mesh](AxisSet axes, DeviceLanes lanes) {
     const base::Place& place = mesh.place;
-    const SumOrder order = (axes - AxisSet::data).empty() ? SumOrder::tree : SumOrder::ranks;
+    const bool sums_gradients =
+        (axes - AxisSet::data).empty() || axes == AxisSet::model || axes == AxisSet::expert_shard;
+    const SumOrder order = sums_gradients ? SumOrder::tree : SumOrder::ranks;
     mesh.groups.emplace_back(
         axes, mesh.world.split(place.group(axes), place.rank(axes), std::string(name_of(axes)), lanes, order));
   };
@@ -41,6 +43,10 @@ Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_ove
   split(AxisSet::shard, kGatherAndReduce);
   split(AxisSet::tensor, tensor_overlap ? kAll : kCompute);
   split(AxisSet::model, kCompute);
+  if (extents.expert > 1) {
+    split(AxisSet::expert, kCompute);
+    split(AxisSet::expert_shard, kGatherAndReduce);
+  }
   for (const AxisSet axes : further) split(axes, kCompute);
   return mesh;
 }
@@ -52,6 +58,8 @@ Mesh mesh_on_paper(const base::Place& place) {
   Mesh mesh{place, group(AxisSet::world), {}};
   for (const AxisSet axes : {AxisSet::replicate, AxisSet::shard, AxisSet::tensor, AxisSet::model})
     mesh.groups.emplace_back(axes, group(axes));
+  if (place.mesh().expert > 1)
+    for (const AxisSet axes : {AxisSet::expert, AxisSet::expert_shard}) mesh.groups.emplace_back(axes, group(axes));
   return mesh;
 }
 

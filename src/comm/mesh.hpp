@@ -22,13 +22,15 @@ struct Mesh {
   const Communicator& group(base::AxisSet axes) const;
 };
 
-/// Splits `world` into the groups tensor, shard, replicate and model, and into those of the sets `further`. Collective.
+/// Splits `world` into the groups tensor, shard, replicate and model, into expert and expert_shard if extents.expert is
+/// not 1, and into those of the sets `further`. Collective.
 /// Throws Error(environment) with both numbers when `world` does not have extents.ranks() ranks. On a device groups of
 /// `further` compute on the compute stream.
 ///
-/// Groups along data axes alone, which sum gradients, have SumOrder::tree. Place::rank numbers data ranks with the
-/// shard varying fastest. So a sum over the shard group and then over the replicate group has the same bits for every
-/// split of equally many data ranks, if both extents are powers of two.
+/// Groups that sum gradients have SumOrder::tree: those along data axes alone, and those over which experts are
+/// sharded, model and expert_shard. Place::rank numbers data ranks with the shard varying fastest. So a sum over the
+/// shard group and then over the replicate group has the same bits for every split of equally many data ranks, if both
+/// extents are powers of two.
 ///
 /// `tensor_overlap`: exchanges of the tensor group are overlapped with products, so on a device it has streams of its
 /// own.

@@ -7,6 +7,9 @@
 namespace shard8::deck {
 namespace {
 
+/// The most experts of which some are drawn: kernels::kMostDrawnExperts.
+constexpr std::int64_t kMostDrawn = 2048;
+
 /// Keys with which layers with experts do not go.
 void check_conflicts(const Checker& check, const Config& config) {
   const auto refuse = [&](std::string_view path, const char* hint) {
@@ -20,7 +23,8 @@ void check_conflicts(const Checker& check, const Config& config) {
   if (check.sound({"fp8.recipe"}) && config.fp8.on())
     refuse("fp8.recipe", "experts are computed in the compute type: fp8.recipe must be none");
   if (check.sound({"mesh.device"}) && config.mesh.device == Device::cuda)
-    refuse("mesh.device", "experts train on hosts: leave mesh.device out, or set it to host");
+    refuse("mesh.device",
+           "experts train on hosts: leave mesh.device out or set it to host; project them on a machine of hosts");
 }
 
 /// The numbers of experts and of layers with experts.
@@ -30,6 +34,11 @@ void check_numbers(const Checker& check, const Config& config) {
     check.fail({"moe.experts_per_token", "moe.experts"},
                fmt::format("{} is more than {}", check.shown("moe.experts_per_token"), check.shown("moe.experts")),
                fmt::format("the experts of a token are different ones: expected at most {}", moe.experts));
+  if (check.sound({"moe.routing"}) && moe.routing != MoeRouting::learned && moe.experts > kMostDrawn)
+    check.fail(
+        {"moe.experts", "moe.routing"},
+        fmt::format("{} is more than can be drawn with {}", check.shown("moe.experts"), check.shown("moe.routing")),
+        fmt::format("expected at most {}, or moe.routing learned", kMostDrawn));
   if (check.sound({"moe.dense_layers", "model.layers"}) && moe.dense_layers >= config.model.layers)
     check.fail(
         {"moe.dense_layers", "model.layers"},

@@ -102,7 +102,8 @@ struct MeshConfig {
   bool exchanges() const { return tensor > 1; }
   /// Of a config that load() returned.
   base::Extents extents() const {
-    return {static_cast<int>(replicate), static_cast<int>(shard), static_cast<int>(tensor)};
+    return base::Extents(static_cast<int>(replicate), static_cast<int>(shard), static_cast<int>(tensor))
+        .with_experts(static_cast<int>(expert));
   }
   /// P: the number of ranks that read different samples.
   std::int64_t data_ranks() const { return replicate * shard; }

@@ -11,6 +11,8 @@ constexpr double kMostLayers = 100000;  // chosen: each layer has lists of its o
 
 constexpr double kMostExperts = 65536;  // of a layer; chosen: each expert has counts of its own on every rank
 
+constexpr double kMostPerToken = 64;  // kernels::kMostExpertsPerToken
+
 constexpr double kMostCapacity = 1024;  // chosen: on so many expert ranks a single round holds any routing
 
 constexpr double kMostSkew = 60;  // chosen: kMostExperts to this power fits FP64
@@ -119,7 +121,7 @@ constexpr Field kMoe[] = {
      .help = "experts of a layer, a multiple of mesh.expert, llama only; 0: no layer has any"},
     {.key = "experts_per_token",
      .access = moe<&MoeConfig::experts_per_token>(),
-     .bounds = from_to(1, kMostExperts),
+     .bounds = from_to(1, kMostPerToken),
      .unit = "experts",
      .help = "experts of a token: those of the largest router probabilities"},
     {.key = "ffn",
@@ -138,7 +140,8 @@ constexpr Field kMoe[] = {
     {.key = "skew",
      .access = moe<&MoeConfig::skew>(),
      .bounds = from_to(0, kMostSkew),
-     .help = "with zipf expert i is drawn in proportion to 1 / i^skew"},
+     .help = "with zipf the i-th expert of a layer, in an order of its own, is drawn in proportion to 1 / i^skew; at "
+             "most 60"},
     {.key = "capacity",
      .access = moe<&MoeConfig::capacity>(),
      .bounds = from_to(1, kMostCapacity),

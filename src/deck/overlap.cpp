@@ -66,18 +66,28 @@ bool proj_wgrad_can_wait(const Config& config) {
   return config.model.recompute != Recompute::full && fc2_wgrad_can_wait(config);
 }
 
+namespace {
+
+/// Whether a step has the exchange and the product that it overlaps with. Layers with experts have no fc1 and no fc2,
+/// whose wgrad overlaps with proj_dgrad.
+bool occurs(const Config& config, Exchange exchange) {
+  const bool of_block = name_of(exchange).starts_with("fc") || exchange == Exchange::proj_dgrad;
+  return can_overlap(config) && (!of_block || config.model.has_dense_layers());
+}
+
+}  // namespace
+
 ExchangeMethods exchange_methods(const Config& config) {
   ExchangeMethods methods{};
-  if (!can_overlap(config)) return methods;
   for (const Exchange exchange : profile::kOverlapKeys)
-    if (large_enough(config, exchange)) methods[exchange] = method_of(config, exchange);
+    if (occurs(config, exchange) && large_enough(config, exchange)) methods[exchange] = method_of(config, exchange);
   return methods;
 }
 
 std::vector<Exchange> exchanges_with(const Config& config, ExchangeMethod value) {
   std::vector<Exchange> exchanges;
   for (const Exchange exchange : profile::kOverlapKeys)
-    if (can_overlap(config) && config.overlap.methods[exchange] == value) exchanges.push_back(exchange);
+    if (occurs(config, exchange) && config.overlap.methods[exchange] == value) exchanges.push_back(exchange);
   return exchanges;
 }
 
@@ -95,7 +105,8 @@ std::string describe_overlap(const Config& config) {
        {ExchangeMethod::direct, ExchangeMethod::pipeline, ExchangeMethod::ring, ExchangeMethod::bulk}) {
     std::string names;
     for (const Exchange exchange : profile::kOverlapKeys)
-      if (method_of(config, exchange) == method) add(large_enough(config, exchange) ? names : small, exchange);
+      if (occurs(config, exchange) && method_of(config, exchange) == method)
+        add(large_enough(config, exchange) ? names : small, exchange);
     if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", name_of(method), names);
   }
   const bool none = text.empty();

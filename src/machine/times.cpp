@@ -32,8 +32,8 @@ struct Point {
 };
 
 /// The mean of the values of the nearest points, weighted by distance⁻² (Shepard, ACM National Conference, 1968).
-/// kNearest, the penalties of products and kMemory, in sizes_of(), have the least error where each of 78 products of one
-/// H100 is left out in turn and interpolated from the others: 5 % on the mean.
+/// kNearest, the penalties of products and kMemory, in sizes_of(), have the least error where each of 78 products of
+/// one H100 is left out in turn and interpolated from the others: 5 % on the mean.
 double interpolate(std::span<const Point> points, const Sizes& at) {
   constexpr std::size_t kNearest = 6;
   constexpr double kSame = 1e-3;                // squared distance below which sizes count as equal
@@ -137,7 +137,7 @@ Placement place(const base::Extents& mesh, base::AxisSet group, int node_ranks) 
   const int groups = mesh.ranks() / ranks;
   std::set<int> seen;
   for (int g = 0; g < groups && static_cast<int>(seen.size()) < node_ranks; ++g) {
-    const int first = base::Place(mesh, 0).peer(base::AxisSet::world - group, g);
+    const int first = base::Place(mesh, 0).peer(group.others(), g);
     if (!seen.insert(first % node_ranks).second) continue;
     const base::Place at(mesh, first);
     int nodes = 0, here = 0, most = 0, last = -1;

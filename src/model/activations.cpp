@@ -14,10 +14,11 @@
 //   forward   while a module computes forward.
 //   again     while a module computes forward, and again from its recomputation to its last reader in backward.
 //   backward  while a module computes backward.
+//   experts   while MoeMlp computes one of its functions; from backward_experts to backward, too.
 //
-// The matrices of the last three are those of all layers, one after the other, and `forward` shares bytes with
-// `backward`. The modules hold what they use (model::Lease): a matrix that is in use longer than this table says is an
-// error of the step.
+// The matrices of all but the first are those of all layers, one after the other, and `forward`, `backward` and
+// `experts` share bytes. The modules hold what they use (model::Lease): a matrix that is in use longer than this table
+// says is an error of the step.
 //
 //                                                 recompute: none   selective          full
 //   statistics of norms, unnormed, rotated qkv,
@@ -29,6 +30,10 @@
 //   input in FP8: the cast that wgrad reads       kept              again              again
 //   input in FP8: another copy, for forward       forward           again              again
 //   gradients of outputs and their casts          backward          backward           backward
+//   MoeMlp: normed, routing, rows of the first
+//   round, preactivation                          kept              kept               again
+//   MoeMlp: activation                            kept              experts            again
+//   MoeMlp: all of MoeMlp::Scratch                experts           experts            experts
 //
 // "again or forward": plain_inputs_in_fp8(). What tensor ranks exchange is LinearScratch, in linear.hpp.
 
@@ -101,6 +106,15 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
   s.attention.proj.plain = arena.allocate({d_.tokens(), d_.q_width()}, d_.compute);
   cast(s.attention.proj, Linear::proj);
   s.middle = arena.allocate({d_.tokens_local(), d_.hidden}, d_.compute);
+  if (has_experts(layer)) {
+    s.moe = MoeMlp::Saved::allocate(d_, arena);
+    s.moe.rows = MoeMlp::Rows::allocate(d_, arena);
+    s.moe.rows.recomputed = selective;
+    s.moe.rows.activation =
+        selective ? moe_activation_
+                  : arena.allocate({d_.experts.round_rows(d_.tokens_local()), d_.experts.ffn}, d_.compute);
+    return s;
+  }
   s.mlp.fc1 = normed(Linear::fc1);
   s.mlp.preactivation = arena.allocate({d_.tokens(), d_.fc1_width()}, d_.compute);
   s.mlp.fc2 = input(Linear::fc2, shared_.activation, d_.tokens(), d_.ffn);
@@ -109,6 +123,7 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
 
 Saved LayerMemory::allocate_saved(std::int64_t layer, tensor::Arena& arena) const {
   if (recompute_ != Recompute::full) return lay_out(recompute_, layer, arena);
+  if (has_experts(layer)) return shared_.with_experts;
   Saved s = recipe_.site(layer, Linear::qkv).on() ? shared_.in_fp8 : shared_.plain;
   s.attention.qkv.input.site = recipe_.site(layer, Linear::qkv);
   s.attention.proj.site = recipe_.site(layer, Linear::proj);
@@ -123,6 +138,7 @@ LayerMemory::KeptBytes LayerMemory::kept_bytes(const Saved& s, Recompute recompu
   for (const LinearInput* x : {&s.attention.qkv.input, &s.attention.proj, &s.mlp.fc1.input, &s.mlp.fc2})
     if (!x->recomputed)
       kept.linear_inputs += x->copies.columnwise.data.bytes() + x->copies.columnwise.scale_inv.bytes();
+  kept.linear_inputs += s.moe.rows.input.bytes() + (s.moe.rows.recomputed ? 0 : s.moe.rows.activation.bytes());
   if (s.attention.proj.site.on()) kept.attention_results = s.attention.proj.plain.bytes();
   return kept;
 }
@@ -135,12 +151,18 @@ TransformerLayer::Scratch LayerMemory::allocate_scratch(const Tensor& rope_table
   s.attention.rope_table = rope_table;
   allocate_shared(Life::again, arena);
   if (recompute_ == Recompute::full) {
-    if (recipe_.layers < layers_)
-      shared_.plain = lay_out(Recompute::none, recipe_.first_layer > 0 ? 0 : layers_ - 1, arena);
+    if (d_.experts.layers > 0) shared_.with_experts = lay_out(Recompute::none, layers_ - 1, arena);
+    if (recipe_.layers < layers_ - d_.experts.layers)
+      shared_.plain = lay_out(Recompute::none, recipe_.first_layer > 0 ? 0 : layers_ - d_.experts.layers - 1, arena);
     if (recipe_.layers > 0) shared_.in_fp8 = lay_out(Recompute::none, recipe_.first_layer, arena);
   }
   tensor::overlay(
       arena, [&] { allocate_shared(Life::forward, arena); },
+      [&] {
+        if (!d_.experts.on()) return;
+        s.moe = MoeMlp::Scratch::allocate(d_, recompute_ == Recompute::selective, arena);
+        moe_activation_ = s.moe.activation;
+      },
       [&] {
         // Casts of the gradients of outputs: one after the other, but for those that a wgrad reads later.
         const std::int64_t largest =
@@ -220,6 +242,10 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, Recompute 
   a.targets = scratch.allocate({d.tokens()}, DType::i32);
   a.token_weights = scratch.allocate({d.tokens()}, DType::fp32);
   a.loss = scratch.allocate({static_cast<std::int64_t>(sizeof(double))}, DType::u8);
+  if (d.experts.on()) {
+    a.balance = scratch.allocate({static_cast<std::int64_t>(sizeof(double))}, DType::u8);
+    a.expert_rows = scratch.allocate({d.experts.layers, d.experts.experts}, DType::i32);
+  }
   a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace)}, DType::u8);
   return a;
 }

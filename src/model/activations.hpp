@@ -43,6 +43,7 @@ class LayerMemory {
   Life casts() const { return recompute_ == deck::Recompute::none ? Life::forward : Life::again; }
   /// Allocates the shared matrices with this life.
   void allocate_shared(Life life, tensor::Arena& arena);
+  bool has_experts(std::int64_t layer) const { return d_.experts.on() && layer >= d_.experts.dense_layers; }
   TransformerLayer::Saved lay_out(deck::Recompute recompute, std::int64_t layer, tensor::Arena& arena) const;
   void allocate_attention_backward(MultiheadAttention::Scratch& s, tensor::Arena& arena) const;
   void allocate_mlp_backward(LayernormMlp::Scratch& s, tensor::Arena& arena) const;
@@ -57,10 +58,12 @@ class LayerMemory {
   fp8::Recipe recipe_;
   std::int64_t layers_;
   struct {
-    tensor::Tensor normed, activation;      ///< (T_local, H), (tokens, F): inputs of linears in the compute dtype
-    CastScratch input;                      ///< casts of inputs
-    TransformerLayer::Saved plain, in_fp8;  ///< with Recompute::full: all that forward writes for backward
-  } shared_;                                ///< by all layers; members that a deck does not need are empty
+    tensor::Tensor normed, activation;  ///< (T_local, H), (tokens, F): inputs of linears in the compute dtype
+    CastScratch input;                  ///< casts of inputs
+    TransformerLayer::Saved plain, in_fp8,
+        with_experts;              ///< with Recompute::full: all that forward writes for backward
+  } shared_;                       ///< by all layers; members that a deck does not need are empty
+  tensor::Tensor moe_activation_;  ///< MoeMlp::Scratch::activation
 };
 
 /// All memory of one micro-batch for activations and scratch. It is laid out once and used for every micro-batch.
@@ -76,8 +79,10 @@ struct Activations {
   tensor::Tensor dresidual;                       ///< (T_local, H), gradient of the residual stream
   tensor::Tensor tokens, targets, token_weights;  ///< (tokens) i32, i32, fp32
   tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
-  tensor::Tensor loss;       ///< sum of weight·loss over this step's micro-batches so far: a double as 8 bytes of u8
-  tensor::Tensor workspace;  ///< u8: the memory of Context::workspace
+  tensor::Tensor loss;     ///< sum of weight·loss over this step's micro-batches so far: a double as 8 bytes of u8
+  tensor::Tensor balance;  ///< the same sum of the balance of experts, over sequences and layers; empty without experts
+  tensor::Tensor expert_rows;  ///< (layers with experts, experts) i32: this step's rows so far, of this rank's tokens
+  tensor::Tensor workspace;    ///< u8: the memory of Context::workspace
 
   /// Takes all of it from `arenas`: what is kept from forward to backward from the kind activations, what tensor ranks
   /// exchange from exchanged, the rest from buffers. Nothing is filled. `layers`: layers of the model. `workspace`: its

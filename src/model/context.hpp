@@ -77,8 +77,9 @@ class Lease {
 struct Context {
   operation::Executor& executor;
   const comm::Communicator& tensor_group;
-  kernels::Workspace workspace;               ///< memory of workspace_bytes(), and the device's libraries
-  const fp8::Quantizer* quantizer = nullptr;  ///< null without a recipe
+  kernels::Workspace workspace;                      ///< memory of workspace_bytes(), and the device's libraries
+  const fp8::Quantizer* quantizer = nullptr;         ///< null without a recipe
+  const comm::Communicator* expert_group = nullptr;  ///< null if each rank holds all experts, or there are none
   mutable Leases leases{};
 
   profile::StepTimer& timer() const { return executor.timer(); }

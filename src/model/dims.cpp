@@ -4,6 +4,7 @@
 #include "model/dims.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "deck/overlap.hpp"
 #include "operation/device.hpp"
@@ -35,12 +36,35 @@ Dims Dims::make(const deck::ModelConfig& model, std::int64_t micro_batch, int te
   d.kv_heads = model.kv_heads / tensor;
   d.head_dim = model.head_width();
   d.qk_norm = model.qk_norm;
-  d.ffn = model.ffn / tensor;
+  d.ffn = model.expert_layers() < model.layers ? model.ffn / tensor : 0;
+  if (model.moe.on()) {
+    const deck::MoeConfig& moe = model.moe;
+    d.experts = {.experts = moe.experts,
+                 .per_token = moe.experts_per_token,
+                 .ffn = moe.ffn,
+                 .capacity = moe.capacity,
+                 .balance = moe.balance,
+                 .routing = moe.routing,
+                 .skew = moe.routing == deck::MoeRouting::zipf ? moe.skew : 0,
+                 .seed = model.init_seed,
+                 .dense_layers = moe.dense_layers,
+                 .layers = model.expert_layers()};
+  }
   d.vocab = model.vocab;
   d.vocab_local = (model.vocab + tensor - 1) / tensor;
   d.norm_eps = static_cast<float>(model.norm_eps);
   d.compute = compute;
   return d;
+}
+
+std::int64_t ExpertDims::round_rows(std::int64_t tokens) const {
+  const double rows = std::ceil(capacity * static_cast<double>(mean_rows(tokens)));
+  return std::min(most_rows(tokens), static_cast<std::int64_t>(std::min(rows, 9e15)));
+}
+
+std::int64_t ExpertDims::most_rounds(std::int64_t tokens) const {
+  const std::int64_t rows = round_rows(tokens);
+  return rows == 0 ? 0 : (most_rows(tokens) + rows - 1) / rows;
 }
 
 VocabRange vocab_range(std::int64_t vocab, int tensor, int tensor_rank) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "comm/parts.hpp"
@@ -76,6 +77,33 @@ struct Overlap {
   bool two_gathered() const { return hidden(Exchange::proj_dgrad) || hidden(Exchange::fc2_dgrad); }
 };
 
+/// Sizes of a layer's experts, and how the ranks of an expert group share them: each holds as many, the first rank the
+/// first ones.
+struct ExpertDims {
+  std::int64_t experts = 0;    ///< of a layer; 0: no layer has experts
+  std::int64_t per_token = 0;  ///< K, experts of a token
+  std::int64_t ffn = 0;        ///< F, width inside an expert
+  int ranks = 1;               ///< of an expert group
+  double capacity = 1;         ///< rows of a round / mean rows of a rank
+  double balance = 0;          ///< coefficient of the balance loss
+  deck::MoeRouting routing = deck::MoeRouting::learned;
+  double skew = 0;                ///< of MoeRouting::zipf
+  std::uint64_t seed = 0;         ///< of experts that are drawn
+  std::int64_t dense_layers = 0;  ///< first layers without experts
+  std::int64_t layers = 0;        ///< layers with experts
+
+  bool on() const { return experts > 0; }
+  std::int64_t local() const { return experts / ranks; }  ///< experts that a rank holds of a layer
+  /// Rows, pairs of a token and one of its experts, that a rank sends from `tokens` tokens; on average it receives as
+  /// many.
+  std::int64_t mean_rows(std::int64_t tokens) const { return tokens * per_token; }
+  /// The most rows that a rank can receive if each rank of its group has `tokens` tokens.
+  std::int64_t most_rows(std::int64_t tokens) const { return ranks * tokens * std::min(per_token, local()); }
+  /// Rows that a rank receives in a round of dispatch at most, and the most rounds.
+  std::int64_t round_rows(std::int64_t tokens) const;
+  std::int64_t most_rounds(std::int64_t tokens) const;
+};
+
 /// Sizes of the model on one tensor rank. The T ranks of a tensor group share every layer.
 struct Dims {
   deck::Arch arch = deck::Arch::llama;
@@ -86,8 +114,9 @@ struct Dims {
   std::int64_t heads = 0;     ///< query heads of this rank
   std::int64_t kv_heads = 0;  ///< key (and value) heads of this rank
   std::int64_t head_dim = 0;
-  bool qk_norm = false;          ///< queries and keys are normalised
-  std::int64_t ffn = 0;          ///< feed-forward width of this rank
+  bool qk_norm = false;  ///< queries and keys are normalised
+  std::int64_t ffn = 0;  ///< feed-forward width of this rank; 0 if all layers have experts
+  ExpertDims experts;
   std::int64_t vocab = 0;        ///< whole vocabulary
   std::int64_t vocab_local = 0;  ///< ceil(vocab/T): the last ranks have padding rows
   std::int64_t head_tokens = 0;  ///< most tokens in a chunk of the head (HeadChunks); 0: as many as fit the caches
@@ -97,9 +126,9 @@ struct Dims {
   bool deterministic = true;  ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
   Overlap overlap;
 
-  /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn and micro_batch·seq, as a loaded deck
-  /// guarantees. `head_tokens`, `device`, `deterministic`
-  /// and `overlap` keep their defaults.
+  /// `micro_batch`: sequences; `tensor`: T. T must divide heads, kv_heads, ffn unless all layers have experts, and
+  /// micro_batch·seq, as a loaded deck guarantees. `head_tokens`, `device`, `deterministic`, `overlap` and
+  /// experts.ranks keep their defaults.
   static Dims make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute);
 
   std::int64_t tokens() const { return batch * seq; }              ///< of a micro-batch, over the tensor group

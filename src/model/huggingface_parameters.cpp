@@ -11,8 +11,8 @@
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
 
-// Names and shapes of Hugging Face's LlamaForCausalLM, Qwen3ForCausalLM and GPT2LMHeadModel, and how each tensor rank's
-// parameters are cut from them.
+// Names and shapes of Hugging Face's LlamaForCausalLM, MixtralForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM and
+// GPT2LMHeadModel, and how each rank's parameters are cut from them.
 
 namespace shard8::model {
 
@@ -27,10 +27,11 @@ struct Part {
 };
 
 /// The last part of a parameter's name, in the order of Parameter.
-constexpr std::array kNames{"table",        "positions",     "norm1.weight",  "norm1.bias",  "qkv.weight",
-                            "qkv.bias",     "q_norm.weight", "k_norm.weight", "proj.weight", "proj.bias",
-                            "norm2.weight", "norm2.bias",    "fc1.weight",    "fc1.bias",    "fc2.weight",
-                            "fc2.bias",     "norm.weight",   "norm.bias",     "head.weight"};
+constexpr std::array kNames{"table",        "positions",     "norm1.weight",       "norm1.bias",         "qkv.weight",
+                            "qkv.bias",     "q_norm.weight", "k_norm.weight",      "proj.weight",        "proj.bias",
+                            "norm2.weight", "norm2.bias",    "fc1.weight",         "fc1.bias",           "fc2.weight",
+                            "fc2.bias",     "router.weight", "experts.fc1.weight", "experts.fc2.weight", "norm.weight",
+                            "norm.bias",    "head.weight"};
 /// The weights of linears, in the order of fp8::Linear.
 constexpr std::array kLinearWeights{Parameter::qkv_weight, Parameter::proj_weight, Parameter::fc1_weight,
                                     Parameter::fc2_weight};
@@ -66,11 +67,12 @@ class Unit {
 class Cutter {
  public:
   Cutter(const deck::ModelConfig& model, const base::Place& place)
-      : model_(model), tensor_(place.mesh().ranks(kCut)), rank_(place.rank(kCut)) {}
+      : model_(model), place_(place), tensor_(place.mesh().ranks(kCut)), rank_(place.rank(kCut)) {}
 
   UnitSpec embedding() const;
   UnitSpec layer(std::int64_t layer) const;
   UnitSpec root() const;
+  UnitSpec experts(std::int64_t layer) const;
 
  private:
   /// The axes along which parameters are cut.
@@ -90,10 +92,21 @@ class Cutter {
 
   bool gpt2() const { return model_.arch == deck::Arch::gpt2; }
   std::string table() const { return gpt2() ? "transformer.wte.weight" : "model.embed_tokens.weight"; }
-  void add_llama_layer(Unit& unit, const std::string& from) const;
+  std::string layer_name(std::int64_t layer) const {
+    return fmt::format("{}.{}.", gpt2() ? "transformer.h" : "model.layers", layer);
+  }
+  /// The module that has a layer's router and experts.
+  std::string experts_name(std::int64_t layer) const {
+    return layer_name(layer) + (model_.qk_norm ? "mlp." : "block_sparse_moe.");
+  }
+  /// The tensors that are parts of an expert's parameter, one below the other, each (rows, cols).
+  ParameterSpec of_experts(const std::string& from, const std::vector<std::string>& parts, std::int64_t rows,
+                           std::int64_t cols) const;
+  void add_llama_layer(Unit& unit, std::int64_t layer) const;
   void add_gpt2_layer(Unit& unit, const std::string& from) const;
 
   const deck::ModelConfig& model_;
+  base::Place place_;
   int tensor_, rank_;
 };
 
@@ -141,8 +154,41 @@ ParameterSpec Cutter::replicated(const std::string& source, std::int64_t rows, s
   return p;
 }
 
-/// The parameters of Hugging Face's LlamaDecoderLayer, or of Qwen3DecoderLayer with norms of queries and keys.
-void Cutter::add_llama_layer(Unit& unit, const std::string& from) const {
+/// Each rank of an expert group holds as many experts, the first rank the first ones. All ranks list the tensors of all
+/// experts; of other ranks' experts without rows.
+ParameterSpec Cutter::of_experts(const std::string& from, const std::vector<std::string>& parts, std::int64_t rows,
+                                 std::int64_t cols) const {
+  const base::Sharing sharing = base::expert_sharing(place_.mesh());
+  ParameterSpec p = parameter(sharing.cut, 0, cols, Initial::normal);
+  p.sharing = sharing;
+  p.of_experts = true;
+  const std::int64_t own = model_.moe.experts / place_.mesh().expert, first = own * place_[base::Axis::expert];
+  for (std::int64_t expert = 0; expert < model_.moe.experts; ++expert) {
+    const bool here = expert >= first && expert < first + own;
+    for (const std::string& part : parts) {
+      const std::string name = fmt::format("{}experts.{}.{}.weight", from, expert, part);
+      p.sources.push_back({name, here ? p.rows : 0, {0, here ? rows : 0, 0, cols}, rows, cols, false});
+      if (here) p.rows += rows;
+    }
+  }
+  return p;
+}
+
+/// The experts of Hugging Face's MixtralSparseMoeBlock, or of Qwen3MoeSparseMoeBlock with norms of queries and keys.
+UnitSpec Cutter::experts(std::int64_t layer) const {
+  const std::string name = fmt::format("layers.{}.", layer), from = experts_name(layer);
+  const std::int64_t hidden = model_.hidden, ffn = model_.moe.ffn;
+  const bool qwen = model_.qk_norm;
+  Unit unit({fmt::format("experts {}", layer), {}, true, false, layer}, name, parameter_order::kExperts);
+  unit.add(Parameter::experts_fc1, of_experts(from, {qwen ? "gate_proj" : "w1", qwen ? "up_proj" : "w3"}, ffn, hidden));
+  unit.add(Parameter::experts_fc2, of_experts(from, {qwen ? "down_proj" : "w2"}, hidden, ffn));
+  return unit.take();
+}
+
+/// The parameters of Hugging Face's LlamaDecoderLayer, or of Qwen3DecoderLayer with norms of queries and keys; with
+/// experts those of MixtralDecoderLayer and Qwen3MoeDecoderLayer, without the experts.
+void Cutter::add_llama_layer(Unit& unit, std::int64_t layer) const {
+  const std::string from = layer_name(layer);
   const std::int64_t hidden = model_.hidden, ffn = model_.ffn, q = model_.query_width(), kv = model_.key_width();
   const std::string attention = from + "self_attn.", mlp = from + "mlp.";
   unit.add(Parameter::norm1_weight, ones(from + "input_layernorm.weight"));
@@ -156,6 +202,11 @@ void Cutter::add_llama_layer(Unit& unit, const std::string& from) const {
   }
   unit.add(Parameter::proj_weight, row_parallel(attention + "o_proj.weight", hidden, q));
   unit.add(Parameter::norm2_weight, ones(from + "post_attention_layernorm.weight"));
+  if (model_.has_experts(layer)) {
+    ParameterSpec router = replicated(experts_name(layer) + "gate.weight", model_.moe.experts, hidden, Initial::normal);
+    router.gradient_overwritten = true;
+    return unit.add(Parameter::router, std::move(router));
+  }
   unit.add(Parameter::fc1_weight,
            column_parallel({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, hidden));
   unit.add(Parameter::fc2_weight, row_parallel(mlp + "down_proj.weight", hidden, ffn));
@@ -197,10 +248,9 @@ UnitSpec Cutter::embedding() const {
 }
 
 UnitSpec Cutter::layer(std::int64_t layer) const {
-  const std::string from = fmt::format("{}.{}.", gpt2() ? "transformer.h" : "model.layers", layer);
   Unit unit({fmt::format("layer {}", layer), {}, true, false, layer}, fmt::format("layers.{}.", layer),
-            layer_parameters(model_));
-  gpt2() ? add_gpt2_layer(unit, from) : add_llama_layer(unit, from);
+            layer_parameters(model_, model_.has_experts(layer)));
+  gpt2() ? add_gpt2_layer(unit, layer_name(layer)) : add_llama_layer(unit, layer);
   return unit.take();
 }
 
@@ -222,6 +272,8 @@ std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Pla
   std::vector<UnitSpec> units{cutter.embedding()};
   for (std::int64_t layer = 0; layer < model.layers; ++layer) units.push_back(cutter.layer(layer));
   units.push_back(cutter.root());
+  for (std::int64_t layer = model.layers - model.expert_layers(); layer < model.layers; ++layer)
+    units.push_back(cutter.experts(layer));
   return units;
 }
 

@@ -55,13 +55,18 @@ std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, con
 
 namespace {
 
+/// The sum of count(parameter) over all parameters. One layer of each kind stands for all of its kind.
 template <class Count>
 std::int64_t sum_over_parameters(const deck::ModelConfig& model, Count count) {
-  deck::ModelConfig one = model;
-  one.layers = 1;
+  const std::int64_t with_experts = model.expert_layers(), dense = model.layers - with_experts;
+  deck::ModelConfig few = model;
+  few.moe.dense_layers = dense > 0 ? 1 : 0;
+  few.layers = few.moe.dense_layers + (with_experts > 0 ? 1 : 0);
   std::int64_t sum = 0;
-  for (const UnitSpec& unit : make_units(one))
-    for (const ParameterSpec& p : unit.parameters) sum += (unit.layer >= 0 ? model.layers : 1) * count(p);
+  for (const UnitSpec& unit : make_units(few)) {
+    const std::int64_t units = unit.layer < 0 ? 1 : few.has_experts(unit.layer) ? with_experts : dense;
+    for (const ParameterSpec& p : unit.parameters) sum += units * count(p);
+  }
   return sum;
 }
 
@@ -72,8 +77,10 @@ std::int64_t parameter_count(const deck::ModelConfig& model) {
 }
 
 std::int64_t matmul_parameter_count(const deck::ModelConfig& model) {
-  return sum_over_parameters(model,
-                             [](const ParameterSpec& p) { return p.gradient_overwritten ? p.rows * p.cols : 0; });
+  return sum_over_parameters(model, [&](const ParameterSpec& p) -> std::int64_t {
+    if (p.of_experts) return p.rows * p.cols / model.moe.experts * model.moe.experts_per_token;
+    return p.gradient_overwritten ? p.rows * p.cols : 0;
+  });
 }
 
 }  // namespace shard8::model

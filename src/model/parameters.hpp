@@ -37,6 +37,9 @@ enum class Parameter : std::uint8_t {
   fc1_bias,
   fc2_weight,
   fc2_bias,
+  router,       ///< (experts, hidden), of a layer with experts
+  experts_fc1,  ///< unit of experts: [gate; up] (2·F, hidden) of each expert, one below the other
+  experts_fc2,  ///< unit of experts: (hidden, F) of each expert, one below the other
   norm_weight,  ///< root unit: the final norm
   norm_bias,
   head,  ///< root unit: rows of the vocabulary
@@ -51,6 +54,12 @@ inline constexpr std::array kLlamaLayer{Parameter::norm1_weight, Parameter::qkv_
 inline constexpr std::array kQkNormLayer{Parameter::norm1_weight,  Parameter::qkv_weight,  Parameter::q_norm_weight,
                                          Parameter::k_norm_weight, Parameter::proj_weight, Parameter::norm2_weight,
                                          Parameter::fc1_weight,    Parameter::fc2_weight};
+inline constexpr std::array kRoutedLayer{Parameter::norm1_weight, Parameter::qkv_weight, Parameter::proj_weight,
+                                         Parameter::norm2_weight, Parameter::router};
+inline constexpr std::array kQkNormRoutedLayer{
+    Parameter::norm1_weight, Parameter::qkv_weight,   Parameter::q_norm_weight, Parameter::k_norm_weight,
+    Parameter::proj_weight,  Parameter::norm2_weight, Parameter::router};
+inline constexpr std::array kExperts{Parameter::experts_fc1, Parameter::experts_fc2};
 inline constexpr std::array kGpt2Layer{Parameter::norm1_weight, Parameter::norm1_bias,  Parameter::qkv_weight,
                                        Parameter::qkv_bias,     Parameter::proj_weight, Parameter::proj_bias,
                                        Parameter::norm2_weight, Parameter::norm2_bias,  Parameter::fc1_weight,
@@ -67,8 +76,11 @@ constexpr std::span<const Parameter> embedding_parameters(const deck::ModelConfi
   return gpt2 ? std::span<const Parameter>(parameter_order::kTableAndPositions)
               : std::span<const Parameter>(parameter_order::kTable);
 }
-constexpr std::span<const Parameter> layer_parameters(const deck::ModelConfig& model) {
+/// Those of a layer without its experts. `experts`: whether it has any, which are a unit of their own.
+constexpr std::span<const Parameter> layer_parameters(const deck::ModelConfig& model, bool experts = false) {
   if (model.arch == deck::Arch::gpt2) return parameter_order::kGpt2Layer;
+  if (experts && model.qk_norm) return parameter_order::kQkNormRoutedLayer;
+  if (experts) return parameter_order::kRoutedLayer;
   if (model.qk_norm) return parameter_order::kQkNormLayer;
   return parameter_order::kLlamaLayer;
 }
@@ -137,9 +149,12 @@ struct ParameterSpec : fsdp::ParameterShape {
   std::vector<SourceBox> sources;  ///< rows in no source are padding, always zero
   /// The weight of one of a layer's linears, which a recipe may keep in FP8.
   std::optional<fp8::Linear> linear{};
+  /// Whether the parameter is that of a layer's experts: a token is multiplied by those of its experts alone.
+  bool of_experts = false;
 };
 
-/// What is gathered at once: the embedding, a layer, or the root (final norm, head, tied table).
+/// What is gathered at once: the embedding, a layer, the experts of a layer, or the root (final norm, head, tied
+/// table).
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
@@ -148,9 +163,10 @@ struct UnitSpec {
   std::int64_t layer = -1;  ///< the layer's number from 0; -1: no layer
 };
 
-/// All units as the rank at `place` computes with them: the embedding, the layers in order, the root. The tensor ranks'
-/// number T must divide heads, kv_heads and ffn. A unit may have no parameters: the embedding of a llama with a tied
-/// table. Without a place the units are whole.
+/// All units as the rank at `place` computes with them: the embedding, the layers in order, the root, the experts of
+/// the layers that have some, in order. The tensor ranks' number T must divide heads and kv_heads, and ffn if there are
+/// layers without experts; the ranks of an expert group must divide the experts. A unit may have no parameters: the
+/// embedding of a llama with a tied table. Without a place the units are whole.
 std::vector<UnitSpec> make_units(const deck::ModelConfig& model, const base::Place& place = {});
 
 /// How weights of linears are kept and communicated.
@@ -174,10 +190,15 @@ std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, con
 inline int embedding_unit() { return 0; }
 inline int layer_unit(std::int64_t layer) { return static_cast<int>(layer) + 1; }
 inline int root_unit(std::int64_t layers) { return static_cast<int>(layers) + 1; }
+/// Of the experts of a layer that has some.
+inline int experts_unit(const deck::ModelConfig& model, std::int64_t layer) {
+  return root_unit(model.layers) + 1 + static_cast<int>(layer - model.moe.dense_layers);
+}
 
 /// Number of parameters of the whole model, without padding.
 std::int64_t parameter_count(const deck::ModelConfig& model);
-/// Number of parameters that matrix products read: a tied table once, an embedding table of its own not.
+/// Number of parameters that matrix products read for a token: a tied table once, an embedding table of its own not, of
+/// experts those of the token's experts.
 std::int64_t matmul_parameter_count(const deck::ModelConfig& model);
 
 }  // namespace shard8::model

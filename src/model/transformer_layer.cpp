@@ -12,7 +12,7 @@ namespace shard8::model {
 
 using tensor::Tensor;
 
-TransformerLayer::TransformerLayer(const Dims& dims) {
+TransformerLayer::TransformerLayer(const Dims& dims, int tensor_rank, int expert_rank) {
   const Norm norm{dims.arch, dims.norm_eps};
   attention_.qkv.norm = norm;
   attention_.attention.shape = {dims.batch, dims.seq, dims.heads, dims.kv_heads, dims.head_dim, dims.deterministic};
@@ -21,6 +21,7 @@ TransformerLayer::TransformerLayer(const Dims& dims) {
   mlp_.fc1.exchanges = dims.overlap.fc1();
   attention_.proj_exchanges = dims.overlap.proj();
   mlp_.fc2_exchanges = dims.overlap.fc2();
+  if (dims.experts.on()) moe_.emplace(dims, tensor_rank, expert_rank);
 }
 
 /// The entries of a layer's unit by module. norm(weight, bias) and linear(weight, bias) make those of a norm and of a
@@ -34,11 +35,13 @@ Bound by_module(const Norm& norm, const Linear& linear) {
   b.mlp.fc1 = {norm(Parameter::norm2_weight, Parameter::norm2_bias),
                linear(Parameter::fc1_weight, Parameter::fc1_bias)};
   b.mlp.fc2 = linear(Parameter::fc2_weight, Parameter::fc2_bias);
+  b.moe.norm = b.mlp.fc1.norm;
   return b;
 }
 
-TransformerLayer::Weights TransformerLayer::bind(const deck::ModelConfig& model, std::span<const Weight> weights) {
-  const ByParameter<Weight> unit(layer_parameters(model), weights);
+TransformerLayer::Weights TransformerLayer::bind(const deck::ModelConfig& model, std::span<const Weight> weights,
+                                                 bool experts) {
+  const ByParameter<Weight> unit(layer_parameters(model, experts), weights);
   auto bound = by_module<Weights>(
       [&](Parameter weight, Parameter bias) {
         return Affine{unit[weight].plain(), unit[bias].plain()};
@@ -48,17 +51,30 @@ TransformerLayer::Weights TransformerLayer::bind(const deck::ModelConfig& model,
       });
   if (model.qk_norm)
     bound.attention.qk_norm = {unit[Parameter::q_norm_weight].plain(), unit[Parameter::k_norm_weight].plain()};
+  bound.moe.router = unit[Parameter::router];
   return bound;
 }
 
+MoeMlp::ExpertWeights TransformerLayer::bind_experts(std::span<const Weight> weights) {
+  const ByParameter<Weight> unit(parameter_order::kExperts, weights);
+  return {unit[Parameter::experts_fc1], unit[Parameter::experts_fc2]};
+}
+
+MoeMlp::ExpertGradients TransformerLayer::bind_expert_gradients(std::span<const Tensor> tensors) {
+  const ByParameter<Tensor> unit(parameter_order::kExperts, tensors);
+  return {unit[Parameter::experts_fc1], unit[Parameter::experts_fc2]};
+}
+
 TransformerLayer::Gradients TransformerLayer::bind_gradients(const deck::ModelConfig& model,
-                                                             std::span<const Tensor> tensors, bool accumulate) {
-  const ByParameter<Tensor> unit(layer_parameters(model), tensors);
+                                                             std::span<const Tensor> tensors, bool accumulate,
+                                                             bool experts) {
+  const ByParameter<Tensor> unit(layer_parameters(model, experts), tensors);
   const auto affine = [&](Parameter weight, Parameter bias) { return Affine{unit[weight], unit[bias]}; };
   auto bound = by_module<Gradients>(affine, [&](Parameter weight, Parameter bias) {
     return AffineGradient{affine(weight, bias), accumulate};
   });
   bound.attention.qk_norm = {unit[Parameter::q_norm_weight], unit[Parameter::k_norm_weight]};
+  bound.moe.router = {{unit[Parameter::router], {}}, accumulate};
   return bound;
 }
 
@@ -84,8 +100,15 @@ RowBackward TransformerLayer::begin_backward(const Context& context, const Tenso
 void TransformerLayer::backward(const Context& context, RowBackward&& begun, const Tensor& dx, const Gradients& dw,
                                 const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                                 const std::function<void()>& next) const {
-  std::optional<RowWgrad> fc2 =
-      mlp_.backward(context, std::move(begun), dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp);
+  backward_attention(context, dx, dw, x, saved, w, scratch,
+                     mlp_.backward(context, std::move(begun), dx, dw.mlp, saved.middle, saved.mlp, w.mlp, scratch.mlp),
+                     next);
+}
+
+/// `fc2`: its wgrad, if it is deferred.
+void TransformerLayer::backward_attention(const Context& context, const Tensor& dx, const Gradients& dw,
+                                          const Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
+                                          std::optional<RowWgrad> fc2, const std::function<void()>& next) const {
   RowBackward begun_proj = attention_.begin_backward(context, dx, saved.attention, scratch.attention);
   if (fc2) {
     const At at(context.executor, operation::Linear::fc2);
@@ -97,6 +120,40 @@ void TransformerLayer::backward(const Context& context, RowBackward&& begun, con
   if (!proj) return;
   const At at(context.executor, operation::Linear::proj);
   std::move(*proj).wgrad(context, dw.attention.proj);
+}
+
+void TransformerLayer::route(const Context& context, const Saved& saved, HeldSum x, const Weights& w,
+                             const Scratch& scratch, const MoeMlp::Routed& routed, bool again) const {
+  std::optional<operation::Recomputing> recomputing;
+  if (again) recomputing.emplace(context.executor);
+  HeldSum middle =
+      attention_.forward(context, saved.middle, saved.attention, std::move(x), w.attention, scratch.attention);
+  moe_->route(context, saved.moe, std::move(middle), w.moe, scratch.moe, routed);
+}
+
+HeldSum TransformerLayer::forward_experts(const Context& context, const Tensor& y, const Saved& saved,
+                                          const MoeMlp::ExpertWeights& w, const Scratch& scratch) const {
+  moe_->forward(context, y, saved.middle, saved.moe, w, scratch.moe);
+  return y;
+}
+
+void TransformerLayer::recompute_experts(const Context& context, const Saved& saved, const MoeMlp::ExpertWeights& w,
+                                         const Scratch& scratch) const {
+  moe_->recompute(context, saved.moe, w, scratch.moe);
+}
+
+void TransformerLayer::backward_experts(const Context& context, const Tensor& dx, const MoeMlp::ExpertGradients& dw,
+                                        const Saved& saved, const MoeMlp::ExpertWeights& w,
+                                        const Scratch& scratch) const {
+  moe_->backward_experts(context, dx, dw, saved.moe, w, scratch.moe);
+}
+
+void TransformerLayer::backward_routed(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
+                                       const Saved& saved, const Weights& w, const Scratch& scratch,
+                                       const MoeMlp::Routed& routed, float sequence_scale,
+                                       const std::function<void()>& next) const {
+  moe_->backward(context, dx, dw.moe, saved.middle, saved.moe, w.moe, scratch.moe, routed, sequence_scale);
+  backward_attention(context, dx, dw, x, saved, w, scratch, std::nullopt, next);
 }
 
 }  // namespace shard8::model

@@ -3,46 +3,59 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "model/dims.hpp"
 #include "model/layernorm_mlp.hpp"
+#include "model/moe_mlp.hpp"
 #include "model/multihead_attention.hpp"
 #include "tensor/arena.hpp"
 
 namespace shard8::model {
 
-/// One pre-norm transformer layer: attention and MLP, each with its residual.
+/// One pre-norm transformer layer: attention and MLP, each with its residual. In a layer with experts MoeMlp is the
+/// MLP. Its experts are a unit of weights of their own, so such a layer is computed in two parts: what is routed, with
+/// the layer's unit, and the experts.
 class TransformerLayer {
  public:
-  explicit TransformerLayer(const Dims& dims);
+  /// `tensor_rank` and `expert_rank`: the numbers of the rank in its tensor group and in its expert group.
+  explicit TransformerLayer(const Dims& dims, int tensor_rank = 0, int expert_rank = 0);
 
   struct Weights {
     MultiheadAttention::Weights attention;
     LayernormMlp::Weights mlp;
+    MoeMlp::Weights moe;
   };
   struct Gradients {
     MultiheadAttention::Gradients attention;
     LayernormMlp::Gradients mlp;
+    MoeMlp::Gradients moe;
   };
   /// What forward writes for backward, in memory of LayerMemory. The caller keeps the layer's input.
   struct Saved {
     MultiheadAttention::Saved attention;
     tensor::Tensor middle;  ///< (T_local, H), between attention and MLP
     LayernormMlp::Saved mlp;
+    MoeMlp::Saved moe;
   };
   /// Shared by all layers.
   struct Scratch {
     MultiheadAttention::Scratch attention;
     LayernormMlp::Scratch mlp;
+    MoeMlp::Scratch moe;
   };
 
   /// The weights or the gradients of a layer's unit, as the layer's modules read them. The entries are in the order of
-  /// layer_parameters(model); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
-  static Weights bind(const deck::ModelConfig& model, std::span<const Weight> weights);
+  /// layer_parameters(model, experts); Error(failed) unless there are as many. `accumulate`: see AffineGradient.
+  /// `experts`: whether the layer has experts.
+  static Weights bind(const deck::ModelConfig& model, std::span<const Weight> weights, bool experts = false);
   static Gradients bind_gradients(const deck::ModelConfig& model, std::span<const tensor::Tensor> tensors,
-                                  bool accumulate);
+                                  bool accumulate, bool experts = false);
+  /// The same of a layer's unit of experts.
+  static MoeMlp::ExpertWeights bind_experts(std::span<const Weight> weights);
+  static MoeMlp::ExpertGradients bind_expert_gradients(std::span<const tensor::Tensor> tensors);
 
   /// Returns y (T_local, H) of x (T_local, H), written or as partial sums, as row_linear_forward says.
   /// Writes `saved`, and the sum of x if x is still partial sums. Collective over the tensor group, as are the other
@@ -63,9 +76,30 @@ class TransformerLayer {
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                 const std::function<void()>& next) const;
 
+  // Of a layer with experts. forward() is route(), then forward_experts(); recompute() is the two that recompute;
+  // backward() is backward_experts(), then backward_routed(). Arguments are those of the functions above and of MoeMlp.
+
+  /// Attention, and MoeMlp::route. `again`: the layer is recomputed.
+  void route(const Context& context, const Saved& saved, HeldSum x, const Weights& w, const Scratch& scratch,
+             const MoeMlp::Routed& routed, bool again = false) const;
+  [[nodiscard]] HeldSum forward_experts(const Context& context, const tensor::Tensor& y, const Saved& saved,
+                                        const MoeMlp::ExpertWeights& w, const Scratch& scratch) const;
+  void recompute_experts(const Context& context, const Saved& saved, const MoeMlp::ExpertWeights& w,
+                         const Scratch& scratch) const;
+  void backward_experts(const Context& context, const tensor::Tensor& dx, const MoeMlp::ExpertGradients& dw,
+                        const Saved& saved, const MoeMlp::ExpertWeights& w, const Scratch& scratch) const;
+  void backward_routed(const Context& context, const tensor::Tensor& dx, const Gradients& dw, const tensor::Tensor& x,
+                       const Saved& saved, const Weights& w, const Scratch& scratch, const MoeMlp::Routed& routed,
+                       float sequence_scale, const std::function<void()>& next) const;
+
  private:
+  void backward_attention(const Context& context, const tensor::Tensor& dx, const Gradients& dw,
+                          const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
+                          std::optional<RowWgrad> fc2, const std::function<void()>& next) const;
+
   MultiheadAttention attention_;
   LayernormMlp mlp_;
+  std::optional<MoeMlp> moe_;
 };
 
 }  // namespace shard8::model

@@ -9,37 +9,42 @@
 
 namespace shard8::profile {
 
-/// The exchanges of the tensor group. A forward that is recomputed counts as the forward.
+/// The exchanges of the tensor group and of the expert group. A forward that is recomputed counts as the forward.
 enum class Exchange : std::uint8_t {
-  qkv_fprop,     ///< gather of qkv's input
-  proj_fprop,    ///< reduce-scatter of proj's output
-  fc1_fprop,     ///< gather of fc1's input
-  fc2_fprop,     ///< reduce-scatter of fc2's output
-  qkv_dgrad,     ///< gather of qkv's input, for its wgrad
-  proj_dgrad,    ///< gather of the gradient of proj's output
-  fc1_dgrad,     ///< gather of fc1's input, for its wgrad
-  fc2_dgrad,     ///< gather of the gradient of fc2's output
-  qkv_wgrad,     ///< reduce-scatter of the gradient of qkv's input
-  fc1_wgrad,     ///< reduce-scatter of the gradient of fc1's input
-  head_fprop,    ///< gather of the head's input
-  head_dgrad,    ///< reduce-scatter of the gradient of the head's input
-  embedding,     ///< reduce-scatter of the embedded tokens, gather of their gradient
-  cross_entropy  ///< all-reduces of the maxima and sums of the logits
+  qkv_fprop,      ///< gather of qkv's input
+  proj_fprop,     ///< reduce-scatter of proj's output
+  fc1_fprop,      ///< gather of fc1's input
+  fc2_fprop,      ///< reduce-scatter of fc2's output
+  qkv_dgrad,      ///< gather of qkv's input, for its wgrad
+  proj_dgrad,     ///< gather of the gradient of proj's output
+  fc1_dgrad,      ///< gather of fc1's input, for its wgrad
+  fc2_dgrad,      ///< gather of the gradient of fc2's output
+  qkv_wgrad,      ///< reduce-scatter of the gradient of qkv's input
+  fc1_wgrad,      ///< reduce-scatter of the gradient of fc1's input
+  head_fprop,     ///< gather of the head's input
+  head_dgrad,     ///< reduce-scatter of the gradient of the head's input
+  embedding,      ///< reduce-scatter of the embedded tokens, gather of their gradient
+  cross_entropy,  ///< all-reduces of the maxima and sums of the logits
+  routing,        ///< gather of how many rows each expert gets, all-reduce for the balance of experts
+  dispatch,       ///< all-to-all of tokens to their experts; in backward, of gradients
+  combine         ///< all-to-all of the experts' results to their tokens; in backward, of gradients
 };
-inline constexpr int kExchanges = 14;
+inline constexpr int kExchanges = 17;
+inline constexpr int kExchangesWithKeys = 12;  ///< the first ones
 
 /// The exchanges that can overlap with matrix products. Each has a key of its name in the deck's group overlap.
 inline constexpr auto kOverlapKeys = [] {
-  std::array<Exchange, kExchanges - 2> keys{};  // all but embedding and cross_entropy
+  std::array<Exchange, kExchangesWithKeys> keys{};
   for (std::size_t e = 0; e < keys.size(); ++e) keys[e] = static_cast<Exchange>(e);
   return keys;
 }();
 
 /// The name in decks, reports and files.
 constexpr std::string_view name_of(Exchange exchange) {
-  constexpr std::string_view names[kExchanges] = {"qkv_fprop",  "proj_fprop", "fc1_fprop", "fc2_fprop",    "qkv_dgrad",
-                                                  "proj_dgrad", "fc1_dgrad",  "fc2_dgrad", "qkv_wgrad",    "fc1_wgrad",
-                                                  "head_fprop", "head_dgrad", "embedding", "cross_entropy"};
+  constexpr std::string_view names[kExchanges] = {"qkv_fprop",  "proj_fprop", "fc1_fprop", "fc2_fprop",     "qkv_dgrad",
+                                                  "proj_dgrad", "fc1_dgrad",  "fc2_dgrad", "qkv_wgrad",     "fc1_wgrad",
+                                                  "head_fprop", "head_dgrad", "embedding", "cross_entropy", "routing",
+                                                  "dispatch",   "combine"};
   return names[static_cast<std::size_t>(exchange)];
 }
 

@@ -25,9 +25,16 @@ std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps,
     means[kAll] += means[e];
   }
   const std::vector<OverRanks> of_ranks = gather.over_ranks(means);
+  const auto exposed_of = [&](std::size_t i) { return spread_of(of_ranks[i], gather.ranks); };
+  constexpr auto kFirstOfExperts = static_cast<std::size_t>(Exchange::routing);
+  bool experts = false, tensor = false;
+  for (std::size_t i = 0; i < kOther; ++i) (i < kFirstOfExperts ? tensor : experts) |= exposed_of(i).max > 0;
   for (std::size_t i = 0; i < means.size(); ++i) {
-    const Spread exposed = spread_of(of_ranks[i], gather.ranks);
+    const Spread exposed = exposed_of(i);
     const auto exchange = static_cast<Exchange>(i);
+    const bool of_experts = i >= kFirstOfExperts && i < kOther;
+    if (of_experts && !experts) continue;
+    if (i < kFirstOfExperts && experts && !tensor) continue;
     if (i < kOther)
       rows.push_back({std::string(name_of(exchange)), std::string(name_of(methods[exchange])), exposed});
     else if (i == kAll || exposed.max > 0)

@@ -23,8 +23,9 @@ struct ExchangeRow {
 };
 
 /// A row for each exchange in the order of Exchange, one for "other" unless it is 0 on every rank, and one for "all",
-/// which is tensor_comm of forward plus backward. `sum` is that of the measured steps of this rank; without steps
-/// there are no rows. Collective: every rank passes the same number of steps.
+/// which is tensor_comm of forward plus backward. The exchanges of expert groups have rows only if one of them took
+/// time; then those of the tensor group have rows only if one of these took time, too. `sum` is that of the measured
+/// steps of this rank; without steps there are no rows. Collective: every rank passes the same number of steps.
 std::vector<ExchangeRow> exchange_rows(const StepTimes& sum, std::int64_t steps, const ExchangeMethods& methods,
                                        const Gather& gather);
 

@@ -42,6 +42,11 @@ std::string to_json_line(const StepMetrics& metrics) {
     line["validation_loss"] = *metrics.validation_loss;
     line["validation_s"] = metrics.validation_s;
   }
+  if (metrics.experts) {
+    const StepMetrics::Experts& experts = *metrics.experts;
+    line["balance"] = experts.balance;
+    line["expert_tokens"] = {{"least", experts.least}, {"mean", experts.mean}, {"most", experts.most}};
+  }
   return line.dump();
 }
 

@@ -33,10 +33,18 @@ struct StepMetrics {
   std::int64_t energy_steps = 0;
   std::optional<double> validation_loss{};  ///< behind this step
   double validation_s = 0;                  ///< seconds; of validation_loss
+  /// Of a model with experts: how many tokens chose an expert, over all experts of all layers, and the balance loss,
+  /// which is not part of the loss.
+  struct Experts {
+    double balance = 0;
+    std::int64_t least = 0, most = 0;
+    double mean = 0;
+  };
+  std::optional<Experts> experts{};
 };
 
-/// One JSON object without a newline, with the members of StepMetrics in their order; the last four are left out where
-/// there are none. A number has the fewest digits that read back to the same bits. NaN and infinity are null.
+/// One JSON object without a newline, with the members of StepMetrics in their order; those behind `run` are left out
+/// where there are none. A number has the fewest digits that read back to the same bits. NaN and infinity are null.
 std::string to_json_line(const StepMetrics& metrics);
 
 /// metrics.jsonl: one line for each step. Every call throws the errors of OutputFile.

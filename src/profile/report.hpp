@@ -61,7 +61,7 @@ struct ReportInput {
   std::optional<ValidationFigures> validation{};  ///< none: the run does not validate
   std::optional<MeasuredUse> processor{};         ///< of this rank; none: it was not read
   std::optional<EnergyCounts> energy{};           ///< of this rank; none: nothing looked for counters
-  std::optional<ExchangeMethods> methods{};       ///< none: the tensor group has one rank, and exchanges nothing
+  std::optional<ExchangeMethods> methods{};       ///< none: tensor and expert groups have one rank
 };
 
 /// The time that the host takes to issue one kind of work, over all ranks and calls.

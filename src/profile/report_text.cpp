@@ -55,9 +55,12 @@ void phases(Out out, const Report& report) {
 void exchanges(Out out, const Report& report) {
   if (report.exchanges.empty()) return;
   const double step = report.times.mean.back().mean;
+  const bool experts = std::ranges::any_of(
+      report.exchanges, [](const ExchangeRow& row) { return row.name == name_of(Exchange::dispatch); });
+  const char* const measured = experts ? "exchanges of tensor and experts" : "exchanges of the tensor group";
   fmt::format_to(out, "\n{:<32}{:<10}{:>12}{:>12}{:>10}  {}\n",
-                 report.projected.empty() ? "exchanges of the tensor group" : "projected exchanges", "method",
-                 "exposed ms", "max ms", "share %", "worst rank");
+                 report.projected.empty() ? measured : "projected exchanges", "method", "exposed ms", "max ms",
+                 "share %", "worst rank");
   for (const ExchangeRow& row : report.exchanges) {
     const Spread& s = row.exposed;
     fmt::format_to(out, "{:<32}{:<10}{:>12.3f}{:>12.3f}{:>10.2f}  {} ({})\n", row.name, row.method, 1e3 * s.mean,

@@ -27,9 +27,13 @@ namespace {
 
 double value_of(const machine::Figure& figure) { return figure.given() ? figure.value : 0; }
 
-/// The exchange of the tensor group that a collective at this place belongs to; kExchanges: none. `root` is the unit of
-/// the head.
+/// The exchange of the tensor group or the expert group that a collective at this place belongs to; kExchanges: none.
+/// `root` is the unit of the head.
 std::uint8_t exchange_of(const Operation& o, Collective op, int root) {
+  if (o.collective()->group == operation::Group(base::Axis::expert)) {
+    if (op == Collective::all_gather) return static_cast<std::uint8_t>(Exchange::routing);
+    return static_cast<std::uint8_t>(o.location.linear == Linear::fc1 ? Exchange::dispatch : Exchange::combine);
+  }
   const bool forward = o.phase == Phase::forward || o.recomputed, gather = op == Collective::all_gather;
   if (!o.location.linear && o.location.unit == model::embedding_unit())
     return static_cast<std::uint8_t>(Exchange::embedding);
@@ -37,6 +41,8 @@ std::uint8_t exchange_of(const Operation& o, Collective op, int root) {
     return static_cast<std::uint8_t>(op == Collective::all_reduce ? Exchange::cross_entropy
                                      : gather                     ? Exchange::head_fprop
                                                                   : Exchange::head_dgrad);
+  // Of the balance of experts: the layers have no other.
+  if (!o.location.linear && op == Collective::all_reduce) return static_cast<std::uint8_t>(Exchange::routing);
   if (!o.location.linear) return profile::kExchanges;
   const auto pick = [&](Exchange of_forward, Exchange of_gather, Exchange of_scatter) {
     return static_cast<std::uint8_t>(forward ? of_forward : gather ? of_gather : of_scatter);
@@ -150,7 +156,8 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   // A rank waits in the call for the last one.
   if (task.queue == kCompute && !c.host_values)
     task.seconds += spread_ * value_of(m.spread_calls) * expected_largest(c.ranks);
-  const bool tensor = c.group == operation::Group(base::Axis::tensor);
+  const bool tensor =
+      c.group == operation::Group(base::Axis::tensor) || c.group == operation::Group(base::Axis::expert);
   task.waiting = tensor ? Waiting::exchange : o.stream == Stream::reduce ? Waiting::reduction : Waiting::gather;
   if (tensor) {
     task.exchange = exchange_of(o, c.op, model::root_unit(setup_.config.model.layers));

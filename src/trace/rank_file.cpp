@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kFormat = 1;
+constexpr const char* kExpert = "expert";  ///< the key of Extents::expert; left out for 1
 constexpr const char* kKinds[] = {"work", "collective", "issue"};
 
 /// Calls visit(key, member) for every optional member of a span, so that reading and writing are one list.
@@ -138,6 +139,7 @@ std::string to_text(const RankTrace& trace) {
   json head = {
       {"shard8_trace", kFormat}, {"run", trace.run},       {"rank", trace.rank},    {"ranks", trace.ranks},
       {"host", trace.host},      {"device", trace.device}, {"mesh", trace.mesh.of}, {"exchanges", trace.exchanges}};
+  if (trace.mesh.expert != 1) head[kExpert] = trace.mesh.expert;
   if (!trace.skeleton.empty()) head["skeleton"] = trace.skeleton;
   head["clock"] = json::array();
   for (const ClockPoint& p : trace.clock)
@@ -171,6 +173,7 @@ RankTrace from_text(const std::string& text, const std::string& path) {
     trace.device = all.at("device");
     trace.skeleton = all.value("skeleton", "");
     trace.mesh.of = all.at("mesh");
+    trace.mesh.expert = all.value(kExpert, 1);
     trace.exchanges = all.at("exchanges").get<std::vector<std::string>>();
     for (const json& p : all.at("clock"))
       trace.clock.push_back({p.at("local_ns"), p.at("ahead_ns"), p.at("round_trip_ns")});

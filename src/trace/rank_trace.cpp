@@ -154,6 +154,7 @@ std::int64_t on_root_clock(const std::vector<ClockPoint>& clock, std::int64_t lo
 std::vector<RankGroup> groups_of(const base::Extents& mesh) {
   std::vector<RankGroup> groups;
   for (const base::AxisSet axes : base::named_sets()) {
+    if (axes.in_expert_numbering() && mesh.expert == 1) continue;
     const std::string kind(name_of(axes));
     int ordinal = 0;
     for (std::vector<int>& ranks : base::groups_of(mesh, axes)) {

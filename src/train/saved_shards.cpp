@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "model/parameters.hpp"
 
@@ -22,20 +23,27 @@ struct Held {
 };
 using HeldByName = std::map<std::string, std::vector<Held>>;
 
+/// Places of the saved mesh: for each way in which a parameter is cut, the first rank with each of its parts.
+std::vector<base::Place> places_of_cuts(const base::Extents& saved) {
+  std::set<int> ranks;
+  for (const base::AxisSet cut : {base::AxisSet::tensor, base::AxisSet::expert})
+    for (int n = 0; n < saved.ranks(cut); ++n) ranks.insert(base::Place(saved, 0).peer(cut, n));
+  std::vector<base::Place> places;
+  for (const int rank : ranks) places.emplace_back(saved, rank);
+  return places;
+}
+
 HeldByName all_held(const Setup& setup, const base::Extents& saved) {
-  base::AxisSet cut;
-  for (const model::UnitSpec& unit : setup.units)
-    for (const model::ParameterSpec& parameter : unit.parameters) cut = cut | parameter.sharing.cut;
   HeldByName all;
-  for (int n = 0; n < saved.ranks(cut); ++n) {
-    const base::Place place(saved, base::Place(saved, 0).peer(cut, n));
+  for (const base::Place& place : places_of_cuts(saved)) {
     const auto units = model::make_units(setup.config.model, place);
     const auto shapes = model::unit_shapes(units, setup.weights);
     for (std::size_t u = 0; u < units.size(); ++u) {
       for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
         const model::ParameterSpec& parameter = units[u].parameters[p];
         const base::Sharing& sharing = parameter.sharing;
-        if (!place.first(sharing.replicas())) continue;  // another rank writes it
+        // Another rank writes it, or another place of the list stands for the shards.
+        if (!place.first(sharing.replicas() | sharing.sharded)) continue;
         const auto layout =
             fsdp::ShardLayout::make(parameter.rows, saved.ranks(sharing.sharded), shapes[u].parameters[p].granularity);
         for (const model::SourceBox& source : parameter.sources)

@@ -29,6 +29,7 @@ Setup Setup::make(const deck::Config& config, int rank, int threads) {
   s.threads = threads;
   const tensor::DType compute = model::dtype_of(config.precision.compute);
   s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh[base::Axis::tensor], compute);
+  s.dims.experts.ranks = s.mesh.expert;
   s.dims.device = operation::on_device(config.mesh);
   s.dims.deterministic = config.precision.deterministic;
   s.dims.overlap = model::Overlap::make(config);

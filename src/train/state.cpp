@@ -162,13 +162,29 @@ class Largest {
   std::size_t bytes_ = 0;
 };
 
+/// For products of an expert that gets all rows of a round; a record shows those of mean rows.
+std::size_t expert_workspace_bytes(const model::Dims& d) {
+  const std::int64_t rows = d.experts.round_rows(d.tokens_local()), ffn = d.experts.ffn;
+  return std::max(kernels::gemm_workspace_bytes(d.compute, rows, d.hidden, 2 * ffn),
+                  kernels::gemm_workspace_bytes(d.compute, rows, ffn, d.hidden));
+}
+
 }  // namespace
 
 std::size_t workspace_bytes(const Setup& setup) {
   Largest largest(setup.dims, setup.threads);
-  const auto record_layer = [&](bool in_fp8) {
+  const auto record_layer = [&](bool in_fp8, bool experts) {
     Setup one = setup;
     one.config.model.layers = 1;
+    if (!experts) {
+      one.config.model.moe = {};
+      one.dims.experts = {};
+      one.mesh.expert = 1;
+      one.place = base::Place(one.mesh, setup.place.rank());
+    } else {
+      one.config.model.moe.dense_layers = one.dims.experts.dense_layers = 0;
+      one.dims.experts.layers = 1;
+    }
     one.config.model.recompute = deck::Recompute::none;
     one.layout.micro_batches = 1;
     if (in_fp8) {
@@ -177,12 +193,18 @@ std::size_t workspace_bytes(const Setup& setup) {
     } else {
       one.weights = {};
     }
-    one.units = model::make_units(one.config.model, setup.place);
+    one.fsdp.place = one.place;
+    one.units = model::make_units(one.config.model, one.place);
     record_step(one, {.first = true, .last = true}, [&](const Operation& operation) { largest.add(operation); });
   };
-  record_layer(false);
-  if (setup.weights.recipe.on() && setup.weights.recipe.layers > 0) record_layer(true);
-  return largest.bytes();
+  const deck::ModelConfig& model = setup.config.model;
+  if (model.expert_layers() < model.layers) {
+    record_layer(false, false);
+    if (setup.weights.recipe.on() && setup.weights.recipe.layers > 0) record_layer(true, false);
+  }
+  if (model.expert_layers() == 0) return largest.bytes();
+  record_layer(false, true);
+  return std::max(largest.bytes(), expert_workspace_bytes(setup.dims));
 }
 
 }  // namespace shard8::train

@@ -20,7 +20,9 @@ StepResult Trainer::step(std::int64_t step) {
   const double norm = clipped ? *clipped : norm_of_update();  // 0 in a skeleton
   std::uint64_t stop_request = 0;
   const double loss = mean_loss(stop_request);  // all-reduces the loss and the ranks' stop requests
-  return {step, loss, norm, rate, tokens_per_step(), end_step(), stop_request};
+  std::optional<ExpertStep> experts;
+  if (setup_.dims.experts.on()) experts = expert_sums_.sum(*executor_);  // all-reduces the tokens of experts
+  return {step, loss, norm, rate, tokens_per_step(), end_step(), stop_request, experts};
 }
 
 }  // namespace shard8::train

@@ -53,18 +53,22 @@ Trainer::Trainer(std::unique_ptr<operation::Executor> executor, const Setup& set
       timer_(executor_->timer()),
       state_(state),
       fp8_weights_(*executor_, setup.weights, setup.units, state.units, state.scaling),
-      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place[base::Axis::tensor], state.activations),
+      model_(setup.config.model, setup.weights.recipe, setup.dims, setup.place[base::Axis::tensor], state.activations,
+             setup.place[base::Axis::expert]),
       replicated_gradients_(optim::replicated_gradients(state.units)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
+      expert_sums_(mesh, state.activations, setup.config.data.batch),
       skeleton_(executor_->runs() && loader == nullptr),
       weights_(*executor_, state.units, mesh, fp8_weights_.hooks()),
       gradients_(*executor_, state.units, mesh),
       quantizer_(state.scaling, *executor_, mesh.group(base::AxisSet::tensor)),
       libraries_(executor_->computes() && setup.dims.device ? std::make_unique<kernels::Libraries>() : nullptr),
-      context_{
-          *executor_, mesh.group(base::AxisSet::tensor), {state.activations.workspace, libraries_.get()}, &quantizer_} {
-}
+      context_{*executor_,
+               mesh.group(base::AxisSet::tensor),
+               {state.activations.workspace, libraries_.get()},
+               &quantizer_,
+               setup.mesh.expert > 1 ? &mesh.group(base::AxisSet::expert) : nullptr} {}
 
 void Trainer::initialise(const io::TensorFile* file) {
   timer_.record(setup_.config.run.steps, setup_.config.run.timing_skip);
@@ -88,6 +92,9 @@ void Trainer::begin_step() {
   executor_->begin_step();
   if (!std::exchange(begun_, false)) weights_.begin_step(visits_);
   clear(state_.activations.loss);
+  if (!setup_.dims.experts.on()) return;
+  clear(state_.activations.balance);
+  clear(state_.activations.expert_rows);
 }
 
 void Trainer::clear(const tensor::Tensor& sum) {
@@ -96,6 +103,7 @@ void Trainer::clear(const tensor::Tensor& sum) {
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {
+  step_ = step;
   if (loader_ == nullptr) return;
   auto phase = timer_.phase(Phase::data, "load");
   to_activations(loader_->get(step, micro_batch));
@@ -110,10 +118,19 @@ void Trainer::to_activations(const data::MicroBatch& batch) {
   tensor::to_device(executor_->exec(), a.token_weights, batch.weights.data());
 }
 
-void Trainer::forward_backward(std::int64_t micro_batch) {
+model::Transformer::MicroBatch Trainer::micro_batch_of(std::int64_t step, std::int64_t micro_batch) const {
   model::Transformer::MicroBatch m;
   m.last = micro_batch + 1 == setup_.layout.micro_batches;
   m.scale = static_cast<float>(1.0 / static_cast<double>(tokens_per_step()));
+  m.step = step;
+  m.sequence_stride = setup_.layout.data_ranks;
+  m.first_sequence =
+      micro_batch * setup_.layout.micro_batch * m.sequence_stride + setup_.place.rank(base::AxisSet::data);
+  return m;
+}
+
+void Trainer::forward_backward(std::int64_t micro_batch) {
+  const auto m = micro_batch_of(step_, micro_batch);
   model_.forward_backward(context_, weights_, gradients_, m);
 }
 

@@ -20,6 +20,7 @@
 #include "model/transformer.hpp"
 #include "optim/gradient_norm.hpp"
 #include "profile/step_timer.hpp"
+#include "train/expert_sums.hpp"
 #include "train/state.hpp"
 
 namespace shard8::train {
@@ -42,6 +43,7 @@ struct StepResult {
   std::int64_t tokens = 0;                 ///< of the global batch
   double seconds = 0;                      ///< on this rank
   std::uint64_t stop_request = 0;          ///< the largest of all ranks' (Trainer::stop_requests_from)
+  std::optional<ExpertStep> experts{};     ///< of a model with experts
   std::optional<Validation> validation{};  ///< behind this step (LoopHooks::validate)
 };
 
@@ -128,6 +130,8 @@ class Trainer {
   const State& state() const { return state_; }
   State& state() { return state_; }
   const fsdp::WeightStore& weights() const { return weights_; }
+  /// By layer with experts, then by expert: how many tokens chose the expert in the last step, over all ranks.
+  std::span<const std::uint64_t> expert_rows() const { return expert_sums_.rows(); }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
   /// execution space work that changes these tensors. Empty: nothing is called.
@@ -147,6 +151,7 @@ class Trainer {
   void validate(const std::function<std::uint64_t()>& request, Validation& result);
   double validate_batch(std::int64_t number, const std::function<std::uint64_t()>& request, Validation& result);
   void forward_backward(std::int64_t micro_batch);
+  model::Transformer::MicroBatch micro_batch_of(std::int64_t step, std::int64_t micro_batch) const;
   /// Reads the times of the step before this one, if there was one.
   void collect_timings();
   double learning_rate(std::int64_t step) const;
@@ -201,6 +206,8 @@ class Trainer {
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
   std::function<std::uint64_t()> stop_request_;  ///< empty: 0
+  ExpertSums expert_sums_;
+  std::int64_t step_ = 0;  ///< whose micro-batches are loaded
   const bool skeleton_;
   bool begun_ = false;  ///< begin_next_step() has begun the next step
   bool first_step_over_ = false;

@@ -72,7 +72,7 @@ double Trainer::validate_batch(std::int64_t number, const std::function<std::uin
       auto phase = timer_.phase(profile::Phase::data, "load");
       to_activations(validation_->get(number, m));
     }
-    model_.forward(context_, weights_);
+    model_.forward(context_, weights_, micro_batch_of(number, m));
   }
   ++result.batches;
   result.tokens += validation_->sequences_in(number) * setup_.config.model.seq;

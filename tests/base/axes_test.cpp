@@ -55,6 +55,29 @@ TEST(Axes, TensorVariesFastestAndReplicateSlowest) {
   EXPECT_THROW(Place(mesh, -1), Error);
 }
 
+TEST(Axes, ExpertGroupsAreConsecutiveInShardAndTensor) {
+  const Extents mesh = Extents(2, 3, 2).with_experts(3);
+  EXPECT_EQ(mesh[Axis::expert_shard], 2);
+  EXPECT_EQ(groups_of(mesh, AxisSet::expert),
+            (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}}));
+  EXPECT_EQ(groups_of(mesh, AxisSet::expert_shard),
+            (std::vector<std::vector<int>>{{0, 3}, {1, 4}, {2, 5}, {6, 9}, {7, 10}, {8, 11}}));
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    const Place place(mesh, rank);
+    EXPECT_EQ(place.rank(AxisSet::expert.others() | AxisSet::expert), rank);
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(Place(mesh, place.peer(AxisSet::expert, r))[Axis::expert], r);
+  }
+  const Sharing sharing = expert_sharing(mesh);
+  EXPECT_EQ(sharing.replicas(), AxisSet::replicate);
+  EXPECT_EQ(sharing.summed(), AxisSet::replicate);
+  EXPECT_TRUE(sharing.summed_last().empty());
+  EXPECT_TRUE(sharing.counts(Place(mesh, 4)));
+  EXPECT_EQ(expert_sharing(Extents(2, 3, 2)), (Sharing{{}, AxisSet::model}));
+  EXPECT_EQ(expert_sharing(Extents(2, 3, 1)), Sharing{});
+  EXPECT_EQ(named_text_of(mesh), "replicate 2 x shard 3 x tensor 2, expert 3");
+  EXPECT_THROW(Place(Extents(1, 3, 2).with_experts(4), 0), Error);
+}
+
 TEST(Axes, RanksAndPlacesAreInverse) {
   for (const Extents& mesh : random_meshes()) {
     std::set<std::vector<int>> places;
@@ -122,7 +145,8 @@ TEST(Axes, SetsAreSets) {
 TEST(Axes, NamesOfSets) {
   std::vector<std::string_view> names;
   for (const AxisSet set : named_sets()) names.push_back(name_of(set));
-  EXPECT_EQ(names, (std::vector<std::string_view>{"tensor", "shard", "replicate", "model", "data", "world"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"tensor", "shard", "replicate", "model", "data", "world", "expert",
+                                                  "expert_shard"}));
   EXPECT_EQ(name_of(AxisSet()), "self");
   EXPECT_EQ(name_of(AxisSet{Axis::replicate, Axis::tensor}), "replicate x tensor");
   std::set<std::string_view> different;

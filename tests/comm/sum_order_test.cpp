@@ -204,11 +204,12 @@ void on_mesh(const base::Extents& extents, const Use& use) {
   if (inside) use(make_mesh(std::move(part), extents, false, {AxisSet::data}));
 }
 
-TEST(SumOrder, of_a_mesh_is_a_tree_along_data_axes_alone) {
-  on_mesh({2, 2, 2}, [](const Mesh& mesh) {
-    for (const AxisSet axes : {AxisSet::replicate, AxisSet::shard, AxisSet::data})
+TEST(SumOrder, of_a_mesh_is_a_tree_where_gradients_are_summed) {
+  on_mesh(base::Extents(2, 2, 2).with_experts(2), [](const Mesh& mesh) {
+    for (const AxisSet axes :
+         {AxisSet::replicate, AxisSet::shard, AxisSet::data, AxisSet::model, AxisSet::expert_shard})
       EXPECT_EQ(mesh.group(axes).order(), SumOrder::tree) << base::name_of(axes);
-    for (const AxisSet axes : {AxisSet::tensor, AxisSet::model, AxisSet::world})
+    for (const AxisSet axes : {AxisSet::tensor, AxisSet::expert, AxisSet::world})
       EXPECT_EQ(mesh.group(axes).order(), SumOrder::ranks) << base::name_of(axes);
   });
 }

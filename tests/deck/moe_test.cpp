@@ -12,6 +12,7 @@
 #include "deck/echo.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
+#include "deck/overlap.hpp"
 #include "tests/deck/decks.hpp"
 
 namespace shard8::deck {
@@ -59,6 +60,21 @@ TEST(Moe, without_experts_every_layer_is_dense) {
   EXPECT_EQ(m.expert_layers(), 0);
   EXPECT_FALSE(m.has_experts(2));
   EXPECT_TRUE(m.has_dense_layers());
+}
+
+TEST(Moe, exchanges_of_absent_blocks_are_not_overlapped) {
+  const Overrides overlap{"mesh.tensor=2", "overlap.enable=true", "model.layers=2"};
+  const auto described = [&](const char* dense_layers) {
+    Overrides overrides = overlap;
+    overrides.emplace_back(dense_layers);
+    return describe_overlap(with(overrides).config);
+  };
+  const std::string with_blocks = described("moe.dense_layers=1"), without = described("moe.dense_layers=0");
+  for (const char* key : {"proj_dgrad", "fc1_fprop", "fc2_fprop", "fc1_dgrad", "fc2_dgrad", "fc1_wgrad"}) {
+    EXPECT_NE(with_blocks.find(key), std::string::npos) << with_blocks;
+    EXPECT_EQ(without.find(key), std::string::npos) << without;
+  }
+  EXPECT_NE(without.find("qkv_fprop"), std::string::npos) << without;
 }
 
 TEST(Moe, what_is_written_is_read_back) {

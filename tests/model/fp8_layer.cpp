@@ -49,7 +49,8 @@ Fp8Run::Fp8Run(Fp8Module& m, const Fp8Layer& of, Parts parts, unsigned seed)
       dx(m.put_tokens(dy)),
       layer(of),
       parts_(parts) {
-  const auto& [attention_weights, mlp_weights] = layer.weights;
+  const auto& attention_weights = layer.weights.attention;
+  const auto& mlp_weights = layer.weights.mlp;
   model::MultiheadAttention attention;
   attention.qkv.norm = {m.model.arch, m.dims.norm_eps};
   attention.attention.shape = {m.dims.batch, m.dims.seq, m.dims.heads, m.dims.kv_heads, m.dims.head_dim};

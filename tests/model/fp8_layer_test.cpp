@@ -48,7 +48,9 @@ void poison(const model::LinearInput& input) {
   poison(input.copies.columnwise);
 }
 void poison_shared(const Fp8Layer& layer, Recompute recompute) {
-  const auto& [attention, middle, mlp] = layer.saved;
+  const auto& attention = layer.saved.attention;
+  const auto& mlp = layer.saved.mlp;
+  const Tensor& middle = layer.saved.middle;
   poison(attention.qkv.input.plain);
   poison(mlp.fc2.plain);
   if (recompute == Recompute::selective) poison(mlp.fc2);

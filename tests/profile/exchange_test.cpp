@@ -11,9 +11,22 @@
 #include <vector>
 
 #include "tests/profile/fake_clock.hpp"
+#include "tests/profile/synthetic.hpp"
 
 namespace shard8::profile::tests {
 namespace {
+
+TEST(Exchange, those_of_experts_have_rows_where_there_are_experts) {
+  StepTimes step;
+  step.exchange[static_cast<std::size_t>(Exchange::dispatch)] = 3;
+  const auto rows = exchange_rows(step, 1, ExchangeMethods{}, one_rank());
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0].name, "routing");
+  EXPECT_EQ(rows[1].exposed.mean, 3);
+  EXPECT_EQ(rows[3].name, "all");
+  step.exchange[static_cast<std::size_t>(Exchange::head_fprop)] = 1;
+  EXPECT_EQ(exchange_rows(step, 1, ExchangeMethods{}, one_rank()).size(), static_cast<std::size_t>(kExchanges + 1));
+}
 
 TEST(Exchange, names_are_unique) {
   std::set<std::string_view> names;

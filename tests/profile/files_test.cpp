@@ -443,7 +443,7 @@ TEST(Summary, has_the_exchanges_of_a_tensor_group) {
   (*with.methods)[Exchange::qkv_fprop] = ExchangeMethod::bulk;
   const SummaryInput none{};
   const auto s = ordered_json::parse(to_json(Job().reports(3, with)[0], none))["exchanges"];
-  ASSERT_EQ(s.size(), static_cast<std::size_t>(kExchanges + 2));
+  ASSERT_EQ(s.size(), static_cast<std::size_t>(Exchange::routing) + 2);
   EXPECT_EQ(s[0], (ordered_json{{"exchange", "qkv_fprop"},
                                 {"method", "bulk"},
                                 {"min_s", 0.0},

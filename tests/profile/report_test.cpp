@@ -225,11 +225,13 @@ ReportInput with_methods() {
   return input;
 }
 
+constexpr auto kOfTensorGroup = static_cast<std::size_t>(Exchange::routing);
+
 TEST(Reports, exchanges_over_ranks) {
   for (const Report& r : Job().reports(12, with_methods(), 2)) {
-    ASSERT_EQ(r.exchanges.size(), static_cast<std::size_t>(kExchanges + 2));
+    ASSERT_EQ(r.exchanges.size(), kOfTensorGroup + 2);
     double sum = 0;
-    for (std::size_t e = 0; e < kExchanges; ++e) {
+    for (std::size_t e = 0; e < kOfTensorGroup; ++e) {
       EXPECT_EQ(r.exchanges[e].name, name_of(static_cast<Exchange>(e)));
       EXPECT_EQ(r.exchanges[e].method, r.exchanges[e].name == "qkv_dgrad" ? "bulk" : "off");
       sum += r.exchanges[e].exposed.mean;
@@ -239,7 +241,7 @@ TEST(Reports, exchanges_over_ranks) {
     EXPECT_NEAR(fc1.mean, 0.0015, kTolerance);
     EXPECT_NEAR(fc1.max, 0.003, kTolerance);
     EXPECT_EQ(fc1.worst_rank, 2);
-    const ExchangeRow &other = r.exchanges[kExchanges], &all = r.exchanges[kExchanges + 1];
+    const ExchangeRow &other = r.exchanges[kOfTensorGroup], &all = r.exchanges[kOfTensorGroup + 1];
     EXPECT_EQ(other.name, "other");
     EXPECT_EQ(other.method, "");
     EXPECT_NEAR(other.exposed.mean, 0.0015, kTolerance);
@@ -256,7 +258,7 @@ TEST(Reports, no_row_for_other_exchanges_that_take_no_time) {
   StepTimes step;
   step.exchange[static_cast<std::size_t>(Exchange::embedding)] = 2;
   const std::vector<ExchangeRow> rows = exchange_rows(step, 1, ExchangeMethods{}, one_rank());
-  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kExchanges + 1));
+  ASSERT_EQ(rows.size(), kOfTensorGroup + 1);
   EXPECT_EQ(rows.back().name, "all");
   EXPECT_EQ(rows.back().exposed.mean, 2);
   EXPECT_TRUE(exchange_rows({}, 0, ExchangeMethods{}, one_rank()).empty());

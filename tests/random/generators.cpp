@@ -15,6 +15,7 @@
 #include "deck/layout.hpp"
 #include "deck/overlap.hpp"
 #include "tensor/exec.hpp"
+#include "tests/random/experts.hpp"
 #include "tests/random/random_deck.hpp"
 
 // A generator for each key of the deck. Sizes are small, so that a deck takes about a second. Wherever the checks allow
@@ -231,6 +232,15 @@ constexpr Generator kGenerators[] = {
      [](RandomDeck& d, Draw& draw) {
        d.config.model.layers = draw.between(1, d.config.fp8.recipe == Recipe::block ? 2 : 4);
      }},
+    {"moe.experts", draw_experts},
+    {"mesh.expert", draw_expert},
+    {"moe.experts_per_token", draw_experts_per_token},
+    {"moe.ffn", draw_experts_ffn},
+    {"moe.balance", draw_balance},
+    {"moe.routing", draw_routing},
+    {"moe.skew", draw_skew},
+    {"moe.capacity", draw_capacity},
+    {"moe.dense_layers", draw_dense_layers},
     {"data.kind",
      [](RandomDeck& d, Draw& draw) {
        d.config.data.kind = draw.one_of({deck::DataKind::synthetic, deck::DataKind::bytes, deck::DataKind::tokens});
@@ -451,6 +461,7 @@ Restart draw_restart(const Config& c, std::int64_t most_ranks, Draw& draw) {
     draw_tensor(d, draw);
     draw_shard(d, draw);
     draw_replicate(d, draw);
+    draw_expert(d, draw);
     restart.mesh = d.config.mesh;
     restart.micro_batch = draw.chance(0.5) ? c.data.micro_batch : draw.between(0, deck::lay_out(d.config).rank_batch);
     if (fits()) return restart;

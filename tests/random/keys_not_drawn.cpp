@@ -7,15 +7,6 @@ namespace {
 
 constexpr NotDrawn kNotDrawn[] = {
     {"model.init_file", "a file with the weights that a training would draw, in a form that is drawn: WeightFile"},
-    {"moe.experts", "0: all layers of random decks have feed-forward blocks"},
-    {"moe.experts_per_token", "not read without experts"},
-    {"moe.ffn", "not read without experts"},
-    {"moe.balance", "not read without experts"},
-    {"moe.routing", "not read without experts"},
-    {"moe.skew", "not read without experts"},
-    {"moe.capacity", "not read without experts"},
-    {"moe.dense_layers", "not read without experts"},
-    {"mesh.expert", "1 without experts"},
     {"run.skeleton", "drawn beside the deck: its skeleton is a job of its own"},
     {"run.skeleton_times", "changes no collective: tests of skeletons"},
     {"run.skeleton_load", "changes no collective: tests of skeletons"},

@@ -25,12 +25,12 @@
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
+#include "tests/random/calls.hpp"
 #include "tests/random/random_deck.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "tests/train/training.hpp"
 #include "train/loop.hpp"
-#include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
 
 namespace shard8::test {
@@ -148,33 +148,23 @@ class Traced {
   std::optional<profile::TraceRecorder> recorder_;
 };
 
-/// The log's collectives, by kind, as the text of one rank.
-std::string text_of(int rank, const train::Traffic& traffic, std::uint64_t times) {
-  std::string text;
-  for (const auto& [key, calls] : traffic)
-    text += fmt::format("  rank {}: {} in {} of {}: {} bytes of {}, {} calls\n", rank, profile::name_of(key.op),
-                        key.group, key.group_size, key.bytes, key.dtype, calls * times);
-  return text;
-}
-
 /// Takes down the collectives that the training's log has counted, on every rank. Collective.
 void count(Training& training, Outcome& outcome) {
   training.log().set_measuring(false);
   const comm::Communicator& world = training.mesh().world;
-  train::Traffic counted;
-  for (const auto& [key, stats] : training.log().entries()) counted[key] = stats.calls;
+  CallsByKind counted;
+  for (const auto& [kind, stats] : training.log().entries()) counted[kind] = {stats.calls, stats.bytes};
   const auto all = [&](const std::string& own) {
     std::string text;
     for (const std::string& part : world.all_gather(std::string_view(own))) text += part;
     return text;
   };
-  const std::string own = text_of(world.rank(), counted, 1);
+  const std::string own = text_of(world.rank(), counted);
   outcome.collectives = all(own);
   const deck::Config& config = training.setup().config;
   if (config.run.skeleton == deck::Skeleton::none) return;
-  const auto steps = static_cast<std::uint64_t>(config.run.steps - 1);
   const std::string planned =
-      steps == 0 ? std::string() : text_of(world.rank(), train::traffic(training.setup()), steps);
+      text_of(world.rank(), planned_calls(training.setup(), static_cast<std::uint64_t>(config.run.steps - 1)));
   outcome.unplanned = all(own == planned ? "" : fmt::format("counted:\n{}planned:\n{}", own, planned));
 }
 

@@ -72,7 +72,7 @@ std::int64_t natural_micro_batch(const Config& c) {
 Config alone(const Config& config) {
   Config c = with_schedule(config, Schedule{.weights = config.fp8.weights});
   const std::int64_t micro_batch = deck::lay_out(config).micro_batch;
-  c.mesh.replicate = c.mesh.shard = c.mesh.tensor = 1;
+  c.mesh.replicate = c.mesh.shard = c.mesh.tensor = c.mesh.expert = 1;
   c.data.micro_batch = micro_batch;
   c.data.micro_batch = natural_micro_batch(c);
   if (c.optimizer.clip == 0) c.optimizer.clip = deck::kMostFloat;
@@ -175,7 +175,8 @@ std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const 
   jobs[1].weights = deck.second_setting.weights;
   const auto add_skeleton = [&] {
     if (deck.skeleton == SkeletonJob::none) return;
-    jobs[0].counts = jobs[0].change_at == 0 && deck.skeleton == SkeletonJob::host;
+    // A skeleton dispatches mean rows.
+    jobs[0].counts = jobs[0].change_at == 0 && deck.skeleton == SkeletonJob::host && deck.config.mesh.expert == 1;
     jobs.push_back(skeleton_job(deck, name));
   };
   if (deck.config.run.stop_after == 0) {

@@ -406,9 +406,9 @@ TEST_F(EarlyFormat, GoesOn) {
   // It knows none of these keys: its heads are hidden / heads wide, its queries and keys are not normalised, and it has
   // no experts.
   const auto other = test::run_program(
-      {.folder = folder_.path(), .ranks = 2, .arguments = {"model.head_dim=8", "model.qk_norm=true", "moe.experts=8"}});
+      {.folder = folder_.path(), .ranks = 2, .arguments = {"model.head_dim=4", "model.qk_norm=true", "moe.experts=8"}});
   EXPECT_EQ(other.code, 4) << other.output;
-  for (const char* line : {"  model.head_dim: 16 in the checkpoint, 8 in this deck\n",
+  for (const char* line : {"  model.head_dim: 8 in the checkpoint, 4 in this deck\n",
                            "  model.qk_norm: false in the checkpoint, true in this deck\n",
                            "  moe.experts: 0 in the checkpoint, 8 in this deck\n"})
     EXPECT_NE(other.output.find(line), std::string::npos) << other.output;

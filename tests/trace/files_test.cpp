@@ -56,6 +56,18 @@ TEST_F(Files, what_is_written_is_read) {
   EXPECT_EQ(read.spans[7].exchange, "qkv_fprop");
 }
 
+TEST_F(Files, the_mesh_is_read_with_its_expert_groups) {
+  RankTrace trace = example(1);
+  EXPECT_EQ(to_text(trace).find("\"expert\""), std::string::npos);
+  EXPECT_EQ(from_text(to_text(trace), "here").mesh, trace.mesh);
+  trace.mesh = trace.mesh.with_experts(4);
+  trace.spans = {call(50, 250, "all_to_all", "expert", "dispatch")};
+  const RankTrace read = from_text(to_text(trace), "here");
+  EXPECT_EQ(read.mesh, trace.mesh);
+  EXPECT_EQ(group_with(groups_of(read.mesh), "expert", 1)->ranks, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_FALSE(chakra_of(read).empty());
+}
+
 TEST_F(Files, names) {
   EXPECT_EQ(rank_file_name("trace.json", 3), "trace.rank0003.json");
   EXPECT_EQ(rank_file_name("a.b.json", 12345), "a.b.rank12345.json");

@@ -140,15 +140,21 @@ double model_flops_per_token(const deck::ModelConfig& model) {
   one_sequence.model = model;
   one_sequence.data.batch = one_sequence.data.micro_batch = 1;
   one_sequence.fsdp.gather = deck::Gather::bf16;
-  const auto flops_with = [&](std::int64_t layers) {
-    one_sequence.model.layers = layers;
+  const auto flops_with = [&](std::int64_t dense, std::int64_t with_experts) {
+    one_sequence.model.layers = dense + with_experts;
+    one_sequence.model.moe.dense_layers = dense;
     std::uint64_t flops = 0;
     record_step(Setup::make(one_sequence, 0, 1), {.first = true, .last = true},
                 [&](const operation::Operation& operation) { flops += model_flops(operation); });
     return flops;
   };
-  const std::uint64_t one = flops_with(1), of_a_layer = flops_with(2) - one;  // all layers are alike
-  const std::uint64_t flops = one + static_cast<std::uint64_t>(model.layers - 1) * of_a_layer;
+  // All layers of a kind are alike. `one` has a layer of each kind that there is.
+  const std::int64_t with_experts = model.expert_layers(), dense = model.layers - with_experts;
+  const std::int64_t one_dense = dense > 0 ? 1 : 0, one_with_experts = with_experts > 0 ? 1 : 0;
+  const std::uint64_t one = flops_with(one_dense, one_with_experts);
+  std::uint64_t flops = one;
+  if (dense > 1) flops += static_cast<std::uint64_t>(dense - 1) * (flops_with(2, one_with_experts) - one);
+  if (with_experts > 1) flops += static_cast<std::uint64_t>(with_experts - 1) * (flops_with(one_dense, 2) - one);
   return static_cast<double>(flops / static_cast<std::uint64_t>(model.seq));
 }
 
@@ -172,6 +178,11 @@ Plan make_plan(const deck::Config& config, int threads) {
                                : reduction_buffers(setup);
   plan.user_buffers = user_buffers(setup).bytes();
   if (!skeleton && !config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
+  if (const model::ExpertDims& experts = setup.dims.experts; experts.on()) {
+    const std::int64_t tokens = setup.dims.tokens_local();
+    plan.experts = {experts.mean_rows(tokens), experts.most_rows(tokens), experts.round_rows(tokens),
+                    experts.most_rounds(tokens)};
+  }
   plan.parameters = model::parameter_count(config.model);
   plan.tokens_per_step = config.data.batch * config.model.seq;
   plan.flops_per_step = model_flops_per_token(config.model) * static_cast<double>(plan.tokens_per_step);

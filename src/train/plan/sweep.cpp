@@ -111,6 +111,11 @@ std::string to_json(const Plan& plan, const deck::Config& config) {
   object["parameters"] = plan.parameters;
   object["tokens_per_step"] = plan.tokens_per_step;
   object["flops_per_step"] = plan.flops_per_step;
+  if (plan.experts.mean_rows > 0)
+    object["expert_rows"] = {{"mean", plan.experts.mean_rows},
+                             {"round", plan.experts.round_rows},
+                             {"most", plan.experts.most_rows},
+                             {"most_rounds", plan.experts.most_rounds}};
   object["flops_per_rank"] = plan.flops_per_step / static_cast<double>(config.mesh.ranks());
   Json memory = Json::object();
   for (std::size_t k = 0; k < plan.memory.size(); ++k)

@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "base/text.hpp"
 #include "deck/overlap.hpp"
 #include "train/plan/plan.hpp"
 
@@ -32,6 +33,11 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
       fmt::format("parameters        {} ({:.4g} B)\n", plan.parameters, static_cast<double>(plan.parameters) / 1e9);
   text += fmt::format("ranks             {} = {}\n", config.mesh.ranks(), named_text_of(config.mesh.extents(), " × "));
   text += fmt::format("tokens per step   {}\n", plan.tokens_per_step);
+  if (plan.experts.mean_rows > 0)
+    text +=
+        fmt::format("experts           {} rows of a rank in a layer on average, {} in a round; at worst {}, in {}\n",
+                    plan.experts.mean_rows, plan.experts.round_rows, plan.experts.most_rows,
+                    base::count(plan.experts.most_rounds, "round", "rounds"));
   text += fmt::format("FLOPs per step    {}, {} per rank\n\n", flops_text(plan.flops_per_step),
                       flops_text(plan.flops_per_step / ranks));
   text +=
@@ -61,7 +67,8 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
     memory("largest of a rank", plan.checkpoint.rank_file);
     text += '\n';
   }
-  text += "collectives per rank and step\n";
+  text += config.mesh.expert > 1 ? "collectives per rank and step, all_to_all of equally used experts\n"
+                                 : "collectives per rank and step\n";
   text += fmt::format("  {:<15} {:<9} {:>5} {:<5} {:>14} {:>7} {:>12}\n", "operation", "group", "ranks", "dtype",
                       "bytes a call", "calls", "bytes");
   if (plan.traffic.empty()) text += "  none: one rank\n";

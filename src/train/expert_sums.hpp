@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/mesh.hpp"
+#include "model/activations.hpp"
+#include "operation/executor.hpp"
+
+namespace shard8::train {
+
+/// How the experts of all layers shared a step's tokens. A row is a pair of a token and one of its experts.
+struct ExpertStep {
+  double balance = 0;  ///< the balance loss, which is not part of the loss: mean over sequences, sum over layers
+  std::int64_t least = 0, most = 0;  ///< rows of an expert
+  double mean = 0;                   ///< rows of an expert
+};
+
+/// Sums what a step's layers counted of their experts over all ranks. Takes memory when it is made alone.
+class ExpertSums {
+ public:
+  /// The arguments must outlive the object. `sequences`: of the global batch.
+  ExpertSums(const comm::Mesh& mesh, const model::Activations& activations, std::int64_t sequences);
+
+  /// Of the step whose micro-batches are over. Waits for the execution space. Collective.
+  ExpertStep sum(operation::Executor& executor);
+  /// By layer with experts, then by expert: the rows of the last sum(), over all ranks.
+  std::span<const std::uint64_t> rows() const;
+
+ private:
+  const comm::Mesh& mesh_;
+  const model::Activations& activations_;
+  std::int64_t sequences_;
+  std::vector<std::int32_t> own_;     ///< rows of this rank's tokens
+  std::vector<std::uint64_t> words_;  ///< of base::ExactSum, then rows
+};
+
+}  // namespace shard8::train
