@@ -29,10 +29,11 @@ struct MoeRouting {
   tensor::Tensor weights;        ///< (T, K) fp32: probabilities of the chosen experts, divided by their sum
 };
 
-/// Writes routing.probabilities and routing.weights, given logits (T, E) fp32. choose: also writes routing.chosen, the
-/// K largest logits of each token in descending order. Of equal logits the lower expert comes first, and a NaN counts
-/// as smaller than every number. Without `choose` routing.chosen is read; its experts must be distinct and in [0, E).
-/// Weights are computed as the softmax of the chosen logits, which has the same value.
+/// Writes routing.probabilities and routing.weights, given logits (T, E) fp32. With `choose` it also writes
+/// routing.chosen: for each token the experts of its K largest logits, in descending order. Of equal logits the lower
+/// expert comes first, and a NaN counts as smaller than every number. Without `choose` it reads routing.chosen, whose
+/// experts must be distinct and in [0, E). The weights are computed as the softmax of the chosen logits, which is equal
+/// to the quotient of which MoeRouting::weights tells.
 void moe_route(const tensor::Exec& exec, const MoeRouting& routing, const tensor::Tensor& logits, bool choose);
 
 /// The balance of experts: coefficient · Σ_b Σ_e f·P over the B sequences of a micro-batch. f = E/(K·seq) · sums[0,b,e]
@@ -90,8 +91,8 @@ void moe_count(const tensor::Exec& exec, const tensor::Tensor& totals, const ten
 /// Each source[i] / per_token must be a row of x. x and y have one dtype, of 1, 2 or 4 bytes.
 void moe_gather_rows(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
                      const tensor::Tensor& source, std::int64_t per_token);
-/// y[i] = x[index[i]], for y (N) fp32, x (any count) fp32 and index (N) i32, whose elements must be numbers of elements
-/// of x.
+/// y[i] = x[index[i]], for y (N) fp32, x (M) fp32 of any count M, and index (N) i32. Each index must be at least 0 and
+/// below M.
 void moe_gather_values(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
                        const tensor::Tensor& index);
 

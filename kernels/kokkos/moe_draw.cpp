@@ -10,8 +10,8 @@
 namespace shard8::kernels {
 namespace {
 
-/// n^−s, from additions, multiplications and divisions alone, so that hosts and devices get the same bits. At least
-/// 2^−1000.
+/// n^−s for n >= 1, or 2^−1000 where n^−s is smaller. Only additions, multiplications and divisions compute it, so that
+/// hosts and devices get the same bits.
 KOKKOS_INLINE_FUNCTION double inverse_power(std::int64_t n, double s) {
   constexpr double kLn2 = 0.6931471805599453, kSqrt2 = 1.4142135623730951;
   int exponent = 63 - Kokkos::countl_zero(static_cast<std::uint64_t>(n));

@@ -99,7 +99,8 @@ struct RouteBackward {
   }
 };
 
-/// Throws Error(failed) unless the tensors have one number of tokens and of experts, and K is allowed.
+/// Throws Error(failed) unless all tensors of `routing` are of `tokens` tokens and `experts` experts, with K experts a
+/// token, and K is at least 1 and at most kMostExpertsPerToken and `experts`.
 void require_routing(const char* kernel, const MoeRouting& routing, std::int64_t tokens, std::int64_t experts) {
   const auto per_token = routing.chosen.cols();
   SHARD8_REQUIRE(per_token >= 1 && per_token <= kMostExpertsPerToken && per_token <= experts,

@@ -373,7 +373,7 @@ class Run {
     if (validation_) input.validation = validation_->figures();
     input.processor = processor_;
     input.energy = energy_->counts();
-    if (config().mesh.exchanges() || config().mesh.expert > 1) input.methods = assembly_->setup().dims.overlap.methods;
+    if (deck::exchanges_tokens(config())) input.methods = assembly_->setup().dims.overlap.methods;
     if (world().device() != nullptr) input.issues = &assembly_->timer().issues();
     input.casts = assembly_->trainer().state().scaling.figures(assembly_->exec());
     if (setup().weights.recipe.emulated()) input.emulated = deck::to_string(config().fp8.recipe);

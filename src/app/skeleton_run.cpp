@@ -166,7 +166,7 @@ class SkeletonRun {
     input.processor = processor_;
     input.energy = energy_->counts();
     input.trains = false;
-    if (config().mesh.exchanges() || config().mesh.expert > 1) input.methods = assembly_.setup().dims.overlap.methods;
+    if (deck::exchanges_tokens(config())) input.methods = assembly_.setup().dims.overlap.methods;
     if (world_.device() != nullptr) input.issues = &assembly_.timer().issues();
     input.verification = {profile::Verification::Status::not_checked, "skeleton"};
     world_.record_device_calls();

@@ -32,6 +32,10 @@ std::array<std::string, kSets> names_of_sets() {
   return names;
 }
 
+std::string experts_text(const Extents& mesh) {
+  return mesh.expert == 1 ? std::string() : fmt::format(", {} {}", name_of(Axis::expert), mesh.expert);
+}
+
 }  // namespace
 
 const char* name_of(Axis axis) {
@@ -57,14 +61,6 @@ int Extents::ranks(AxisSet axes) const {
   return product;
 }
 
-namespace {
-
-std::string experts_text(const Extents& mesh) {
-  return mesh.expert == 1 ? std::string() : fmt::format(", {} {}", name_of(Axis::expert), mesh.expert);
-}
-
-}  // namespace
-
 std::string text_of(const Extents& mesh, std::string_view times) {
   return fmt::format("{}{}", fmt::join(mesh.of, times), experts_text(mesh));
 }
@@ -80,13 +76,11 @@ Place::Place(const Extents& mesh, int rank) : mesh_(mesh) {
   const int model_ranks = mesh.ranks(AxisSet::model);
   SHARD8_REQUIRE(mesh.expert > 0 && model_ranks % mesh.expert == 0, "expert groups of {} ranks on a mesh of {}",
                  mesh.expert, named_text_of(mesh));
-  const auto at = [this](Axis axis) -> int& { return at_[static_cast<std::size_t>(axis)]; };
-  at(Axis::replicate) = rank / model_ranks;
-  const int in_model = rank % model_ranks;
-  at(Axis::shard) = in_model / mesh[Axis::tensor];
-  at(Axis::tensor) = in_model % mesh[Axis::tensor];
-  at(Axis::expert_shard) = in_model / mesh.expert;
-  at(Axis::expert) = in_model % mesh.expert;
+  for (const auto& numbering : {kAxes, std::array{Axis::replicate, Axis::expert_shard, Axis::expert}}) {
+    int rest = rank;
+    for (std::size_t a = numbering.size(); a-- > 0; rest /= mesh[numbering[a]])
+      at_[static_cast<std::size_t>(numbering[a])] = rest % mesh[numbering[a]];
+  }
 }
 
 int Place::rank(AxisSet axes) const {

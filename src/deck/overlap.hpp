@@ -45,6 +45,9 @@ constexpr std::span<const ExchangeMethod> methods_of(Exchange exchange) {
 /// The method that a run times against `off` if the deck's key of this exchange is `auto`: direct, pipeline or bulk.
 constexpr ExchangeMethod method_of_auto(Exchange exchange) { return methods_of(exchange)[2]; }
 
+/// Whether ranks exchange tokens in a step: those of a tensor group, or those of an expert group.
+inline bool exchanges_tokens(const Config& config) { return config.mesh.exchanges() || config.mesh.expert > 1; }
+
 /// The method of each exchange; auto counts as its method. Off: all of them unless overlap.enable is true and the
 /// tensor group has several ranks, those without a product to overlap with, and those whose product is smaller
 /// than overlap.min_gflop.

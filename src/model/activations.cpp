@@ -106,7 +106,7 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
   s.attention.proj.plain = arena.allocate({d_.tokens(), d_.q_width()}, d_.compute);
   cast(s.attention.proj, Linear::proj);
   s.middle = arena.allocate({d_.tokens_local(), d_.hidden}, d_.compute);
-  if (has_experts(layer)) {
+  if (d_.experts.in_layer(layer)) {
     s.moe = MoeMlp::Saved::allocate(d_, arena);
     s.moe.rows = MoeMlp::Rows::allocate(d_, arena);
     s.moe.rows.recomputed = selective;
@@ -123,7 +123,7 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
 
 Saved LayerMemory::allocate_saved(std::int64_t layer, tensor::Arena& arena) const {
   if (recompute_ != Recompute::full) return lay_out(recompute_, layer, arena);
-  if (has_experts(layer)) return shared_.with_experts;
+  if (d_.experts.in_layer(layer)) return shared_.with_experts;
   Saved s = recipe_.site(layer, Linear::qkv).on() ? shared_.in_fp8 : shared_.plain;
   s.attention.qkv.input.site = recipe_.site(layer, Linear::qkv);
   s.attention.proj.site = recipe_.site(layer, Linear::proj);

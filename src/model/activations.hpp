@@ -43,7 +43,6 @@ class LayerMemory {
   Life casts() const { return recompute_ == deck::Recompute::none ? Life::forward : Life::again; }
   /// Allocates the shared matrices with this life.
   void allocate_shared(Life life, tensor::Arena& arena);
-  bool has_experts(std::int64_t layer) const { return d_.experts.on() && layer >= d_.experts.dense_layers; }
   TransformerLayer::Saved lay_out(deck::Recompute recompute, std::int64_t layer, tensor::Arena& arena) const;
   void allocate_attention_backward(MultiheadAttention::Scratch& s, tensor::Arena& arena) const;
   void allocate_mlp_backward(LayernormMlp::Scratch& s, tensor::Arena& arena) const;

@@ -93,6 +93,8 @@ struct ExpertDims {
   std::int64_t layers = 0;        ///< layers with experts
 
   bool on() const { return experts > 0; }
+  /// Whether a layer of the model, counted from 0, has experts.
+  bool in_layer(std::int64_t layer) const { return on() && layer >= dense_layers; }
   std::int64_t local() const { return experts / ranks; }  ///< experts that a rank holds of a layer
   /// Rows, pairs of a token and one of its experts, that a rank sends from `tokens` tokens; on average it receives as
   /// many.

@@ -62,8 +62,6 @@ void DispatchRounds::find_rounds() {
   rounds_ = most == 0 ? 0 : (most + rows - 1) / rows;
 }
 
-std::int64_t DispatchRounds::received() const { return rows_of(rank_); }
-
 DispatchRounds::Round DispatchRounds::round(std::int64_t number, const tensor::Tensor& arrived,
                                             const tensor::Tensor& place) {
   const std::int64_t rows = dims_.round_rows(tokens_), begin = number * rows, end = begin + rows;

@@ -46,9 +46,6 @@ class DispatchRounds {
   /// of the ranks that send; and place (received) i32, the inverse. Both are in memory of the host.
   Round round(std::int64_t number, const tensor::Tensor& arrived = {}, const tensor::Tensor& place = {});
 
-  /// Rows that this rank receives in all rounds.
-  std::int64_t received() const;
-
  private:
   std::int64_t count(int rank, std::int64_t expert) const {
     return counts_[static_cast<std::size_t>(rank * dims_.experts + expert)];

@@ -13,8 +13,8 @@ namespace shard8::model {
 
 /// The text of the config.json with which Hugging Face Transformers builds the model: LlamaForCausalLM, with
 /// model.qk_norm Qwen3ForCausalLM, with experts MixtralForCausalLM, with both Qwen3MoeForCausalLM, or GPT2LMHeadModel.
-/// `dtype`, fp32 or bf16, is that of the weights beside it. Error(deck) for a model with experts and without
-/// model.qk_norm of which some layers have no experts: a Mixtral has no such layers.
+/// `dtype`, fp32 or bf16, is that of the weights beside it. Error(deck) if the model has experts in some
+/// layers only and no model.qk_norm: it would be a Mixtral, and all layers of a Mixtral have experts.
 std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dtype);
 
 /// How the model of a config.json differs from a deck's: for each difference a line with the key, both values and what

@@ -154,8 +154,9 @@ ParameterSpec Cutter::replicated(const std::string& source, std::int64_t rows, s
   return p;
 }
 
-/// Each rank of an expert group holds as many experts, the first rank the first ones. All ranks list the tensors of all
-/// experts; of other ranks' experts without rows.
+/// The ranks of an expert group divide the experts evenly, in their order: rank 0 holds the first ones. Every rank
+/// lists the tensors of all experts as sources, so that all ranks have the same list. The sources of experts that other
+/// ranks hold have no rows.
 ParameterSpec Cutter::of_experts(const std::string& from, const std::vector<std::string>& parts, std::int64_t rows,
                                  std::int64_t cols) const {
   const base::Sharing sharing = base::expert_sharing(place_.mesh());

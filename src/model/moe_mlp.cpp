@@ -90,11 +90,11 @@ MoeMlp::Scratch MoeMlp::Scratch::allocate(const Dims& d, bool recomputes_activat
     s.arrived_weights = arena.allocate({rows}, DType::fp32);
     s.arrival = arena.allocate({rows}, DType::i32);
     s.place = arena.allocate({rows}, DType::i32);
+    s.output = arena.allocate({rows, d.hidden}, d.compute);
+    s.drow_weights = arena.allocate({rows}, DType::fp32);
   }
-  s.output = arena.allocate({rows, d.hidden}, d.compute);
   s.doutput = arena.allocate({rows, d.hidden}, d.compute);
   s.dactivation = arena.allocate({rows, d.experts.ffn}, d.compute);
-  s.drow_weights = arena.allocate({rows}, DType::fp32);
   if (recomputes_activation) s.activation = arena.allocate({rows, d.experts.ffn}, d.compute);
   if (d.experts.most_rounds(tokens) > 1) {
     s.further = Rows::allocate(d, arena);
@@ -191,106 +191,102 @@ MoeMlp::Round MoeMlp::begin_round(const Context& context, std::int64_t number, c
   return rounds_.round(number, writes ? scratch.arrival : Tensor{}, writes ? scratch.place : Tensor{});
 }
 
-void MoeMlp::dispatch(const Context& context, const Round& round, const Tensor& rows, const Tensor& row_weights,
-                      const Tensor& tokens, const Saved& saved, const Scratch& scratch) const {
-  // Also of no rows: all ranks of the group exchange as many tensors.
-  const bool weighted = row_weights.data != nullptr, alone = d_.experts.ranks == 1;
-  const auto gather = [&](const Tensor& to, const Tensor& to_weights, std::int64_t first) {
-    const Tensor source = saved.source.slice(first, to.rows());
-    context.issue(kernel("moe_gather_rows", to).reads(to, source).writes(to), [&](const tensor::Exec& exec) {
-      kernels::moe_gather_rows(exec, to, tokens, source, d_.experts.per_token);
-    });
-    if (!weighted) return;
-    const Tensor weights = saved.routing.weights.reshaped({saved.routing.weights.count()});
-    context.issue(kernel("moe_gather_values", to_weights).reads(to_weights, source).writes(to_weights),
-                  [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, to_weights, weights, source); });
-  };
-  if (alone) return gather(rows, row_weights, round.send_first[0]);
+void MoeMlp::gather(const Context& context, const Weighted& to, const Weighted& from, const Tensor& index,
+                    std::int64_t per_token) const {
+  context.issue(
+      kernel("moe_gather_rows", to.rows).reads(to.rows, index).writes(to.rows),
+      [&](const tensor::Exec& exec) { kernels::moe_gather_rows(exec, to.rows, from.rows, index, per_token); });
+  if (to.weights.data == nullptr) return;
+  context.issue(kernel("moe_gather_values", to.weights).reads(to.weights, index).writes(to.weights),
+                [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, to.weights, from.weights, index); });
+}
+
+void MoeMlp::exchange(const Context& context, const Round& round, const Weighted& out, const Weighted& in,
+                      bool back) const {
+  const auto &sends = back ? round.receive_rows : round.send_rows,
+             &receives = back ? round.send_rows : round.receive_rows;
+  const std::array<Tensor, 2> into{out.rows, out.weights}, from{in.rows, in.weights};
+  const std::array<comm::Communicator::AllToAllItem, 2> items{
+      {{out.rows, in.rows, receives, sends}, {out.weights, in.weights, receives, sends}}};
+  // By memory, not by rows: a rank without rows exchanges as many tensors as the others.
+  const std::size_t count = in.weights.data == nullptr ? 1 : 2;
+  const Exchange name = back ? Exchange::combine : Exchange::dispatch;
+  const At at(context.executor, back ? Linear::fc2 : Linear::fc1);
+  auto part = context.timer().exchange(name);
+  context.executor.run({.op = Collective::all_to_all,
+                        .group = base::AxisSet::expert,
+                        .ranks = d_.experts.ranks,
+                        .tensors = std::span(from).first(count),
+                        .own = std::span(into).first(count)},
+                       [&] { return context.expert_group->all_to_all(std::span(items).first(count), name_of(name)); });
+}
+
+void MoeMlp::dispatch(const Context& context, const Round& round, const Weighted& to, const Weighted& tokens,
+                      const Saved& saved, const Scratch& scratch) const {
+  const auto source = [&](std::int64_t first, std::int64_t n) { return saved.source.slice(first, n); };
+  const std::int64_t per_token = d_.experts.per_token;
+  if (d_.experts.ranks == 1) return gather(context, to, tokens, source(round.send_first[0], round.sent), per_token);
+  const bool weighted = to.weights.data != nullptr;
+  const Weighted sent = Weighted{scratch.sent, scratch.sent_weights}.with(weighted).slice(0, round.sent);
   std::int64_t row = 0;
-  for (std::size_t to = 0; to < round.send_rows.size(); row += round.send_rows[to++])
-    gather(scratch.sent.slice(row, round.send_rows[to]), scratch.sent_weights.slice(row, round.send_rows[to]),
-           round.send_first[to]);
-  const std::array<Tensor, 2> in{scratch.sent.slice(0, round.sent), scratch.sent_weights.slice(0, round.sent)};
-  const std::array<Tensor, 2> out{scratch.arrived.slice(0, round.received),
-                                  scratch.arrived_weights.slice(0, round.received)};
-  const std::array<comm::Communicator::AllToAllItem, 2> items{
-      {{out[0], in[0], round.receive_rows, round.send_rows}, {out[1], in[1], round.receive_rows, round.send_rows}}};
-  const std::size_t count = weighted ? 2 : 1;
-  {
-    const At at(context.executor, Linear::fc1);
-    auto part = context.timer().exchange(Exchange::dispatch);
-    context.executor.run({.op = Collective::all_to_all,
-                          .group = base::AxisSet::expert,
-                          .ranks = d_.experts.ranks,
-                          .tensors = std::span(in).first(count),
-                          .own = std::span(out).first(count)},
-                         [&] { return context.expert_group->all_to_all(std::span(items).first(count), "dispatch"); });
-  }
-  const Tensor arrival = scratch.arrival.slice(0, round.received);
-  context.issue(kernel("moe_gather_rows", rows).reads(out[0], arrival).writes(rows),
-                [&](const tensor::Exec& exec) { kernels::moe_gather_rows(exec, rows, out[0], arrival, 1); });
-  if (weighted)
-    context.issue(kernel("moe_gather_values", row_weights).reads(out[1], arrival).writes(row_weights),
-                  [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, row_weights, out[1], arrival); });
+  for (std::size_t rank = 0; rank < round.send_rows.size(); row += round.send_rows[rank++])
+    gather(context, sent.slice(row, round.send_rows[rank]), tokens,
+           source(round.send_first[rank], round.send_rows[rank]), per_token);
+  const Weighted arrived = Weighted{scratch.arrived, scratch.arrived_weights}.with(weighted).slice(0, round.received);
+  exchange(context, round, arrived, sent, false);
+  gather(context, to, arrived, scratch.arrival.slice(0, round.received), 1);
 }
 
-void MoeMlp::combine(const Context& context, const Round& round, const Tensor& rows, const Tensor& row_weights,
-                     const Scratch& scratch) const {
-  const bool weighted = row_weights.data != nullptr;
-  const std::array<Tensor, 2> from{rows, row_weights};
-  const std::array<Tensor, 2> returned{scratch.returned, scratch.returned_weights};
-  const std::array<Tensor, 2> back{scratch.sent.empty() ? Tensor{} : scratch.sent.slice(0, round.sent),
-                                   scratch.sent.empty() ? Tensor{} : scratch.sent_weights.slice(0, round.sent)};
-  const std::size_t count = weighted ? 2 : 1;
-  const auto copy = [&](const Tensor& to, const Tensor& what) {
-    context.issue(kernel("cast", what).reads(what).writes(to),
-                  [&](const tensor::Exec& exec) { kernels::cast(exec, to, what); });
+MoeMlp::Weighted MoeMlp::results_of(const Round& round, const Scratch& scratch) const {
+  if (d_.experts.ranks == 1)  // they are those of own tokens
+    return Weighted{scratch.returned, scratch.returned_weights}.slice(round.send_first[0], round.sent);
+  return Weighted{scratch.output, scratch.drow_weights}.slice(0, round.received);
+}
+
+void MoeMlp::combine(const Context& context, const Round& round, bool weighted, const Scratch& scratch) const {
+  if (d_.experts.ranks == 1) return;
+  const Weighted arrived = Weighted{scratch.arrived, scratch.arrived_weights}.with(weighted).slice(0, round.received);
+  gather(context, arrived, results_of(round, scratch), scratch.place.slice(0, round.received), 1);
+  const Weighted returned = Weighted{scratch.returned, scratch.returned_weights}.with(weighted);
+  const Weighted sent = Weighted{scratch.sent, scratch.sent_weights}.with(weighted);
+  // A single round brings all rows back, in the order in which they are sorted.
+  const bool all = rounds_.rounds() == 1;
+  exchange(context, round, (all ? returned : sent).slice(0, round.sent), arrived, true);
+  if (all) return;
+  const auto copy = [&](const Tensor& to, const Tensor& from) {
+    if (from.data == nullptr) return;
+    context.issue(kernel("cast", from).reads(from).writes(to),
+                  [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
   };
-  if (d_.experts.ranks == 1) {
-    for (std::size_t i = 0; i < count; ++i) copy(returned[i].slice(round.send_first[0], round.sent), from[i]);
-    return;
-  }
-  const std::array<Tensor, 2> in{scratch.arrived.slice(0, round.received),
-                                 scratch.arrived_weights.slice(0, round.received)};
-  const Tensor place = scratch.place.slice(0, round.received);
-  context.issue(kernel("moe_gather_rows", in[0]).reads(rows, place).writes(in[0]),
-                [&](const tensor::Exec& exec) { kernels::moe_gather_rows(exec, in[0], rows, place, 1); });
-  if (weighted)
-    context.issue(kernel("moe_gather_values", in[1]).reads(row_weights, place).writes(in[1]),
-                  [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, in[1], row_weights, place); });
-  const std::array<comm::Communicator::AllToAllItem, 2> items{
-      {{back[0], in[0], round.send_rows, round.receive_rows}, {back[1], in[1], round.send_rows, round.receive_rows}}};
-  {
-    const At at(context.executor, Linear::fc2);
-    auto part = context.timer().exchange(Exchange::combine);
-    context.executor.run({.op = Collective::all_to_all,
-                          .group = base::AxisSet::expert,
-                          .ranks = d_.experts.ranks,
-                          .tensors = std::span(in).first(count),
-                          .own = std::span(back).first(count)},
-                         [&] { return context.expert_group->all_to_all(std::span(items).first(count), "combine"); });
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t row = 0;
-    for (std::size_t to = 0; to < round.send_rows.size(); row += round.send_rows[to++])
-      copy(returned[i].slice(round.send_first[to], round.send_rows[to]), back[i].slice(row, round.send_rows[to]));
+  std::int64_t row = 0;
+  for (std::size_t rank = 0; rank < round.send_rows.size(); row += round.send_rows[rank++]) {
+    const Weighted from = sent.slice(row, round.send_rows[rank]);
+    const Weighted to = returned.slice(round.send_first[rank], round.send_rows[rank]);
+    copy(to.rows, from.rows);
+    copy(to.weights, from.weights);
   }
 }
 
-void MoeMlp::first_product(const Context& context, const Round& round, const Rows& rows, const ExpertWeights& w) const {
-  const At at(context.executor, Linear::fc1);
+template <class Work>
+void MoeMlp::for_each_expert(const Context& context, Linear linear, const Round& round, const Work& work) const {
+  const At at(context.executor, linear);
   for (std::int64_t e = 0; e < d_.experts.local(); ++e) {
-    const std::int64_t first = round.expert_first[static_cast<std::size_t>(e)];
-    const std::int64_t n = round.expert_rows[static_cast<std::size_t>(e)];
-    if (n > 0)
-      fprop(context, rows.preactivation.slice(first, n), rows.input.slice(first, n),
-            weight_of(w.fc1, e, 2 * d_.experts.ffn), {});
+    const auto i = static_cast<std::size_t>(e);
+    if (round.expert_rows[i] > 0) work(e, round.expert_first[i], round.expert_rows[i]);
   }
 }
 
-void MoeMlp::activate(const Context& context, const Round& round, const Rows& rows) const {
-  const Tensor a = rows.activation.slice(0, round.received), x = rows.preactivation.slice(0, round.received);
-  const Tensor weights = rows.weights.slice(0, round.received);
+void MoeMlp::compute(const Context& context, const Round& round, const Rows& rows, bool activates, const Saved& saved,
+                     const ExpertWeights& w, const Scratch& scratch) const {
+  const std::int64_t n = round.received;
+  const Tensor all_weights = saved.routing.weights.reshaped({saved.routing.weights.count()});
+  dispatch(context, round, Weighted{rows.input, rows.weights}.slice(0, n), {saved.normed, all_weights}, saved, scratch);
+  for_each_expert(context, Linear::fc1, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+    fprop(context, rows.preactivation.slice(first, count), rows.input.slice(first, count),
+          weight_of(w.fc1, e, 2 * d_.experts.ffn), {});
+  });
+  if (!activates) return;
+  const Tensor a = rows.activation.slice(0, n), x = rows.preactivation.slice(0, n), weights = rows.weights.slice(0, n);
   context.issue(kernel("moe_swiglu_forward", a).reads(x, weights).writes(a),
                 [&](const tensor::Exec& exec) { kernels::moe_swiglu_forward(exec, a, x, weights); });
 }
@@ -301,22 +297,14 @@ void MoeMlp::forward(const Context& context, const Tensor& y, const Tensor& resi
   const std::int64_t rounds = begin_rounds(context, saved);
   for (std::int64_t k = 0; k < rounds; ++k) {
     const Round round = begin_round(context, k, scratch);
-    const Rows& rows = k == 0 ? saved.rows : scratch.further;
-    dispatch(context, round, rows.input.slice(0, round.received), rows.weights.slice(0, round.received), saved.normed,
-             saved, scratch);
-    first_product(context, round, rows, w);
-    activate(context, round, rows);
-    const Tensor output = scratch.output.slice(0, round.received);
-    {
-      const At at(context.executor, Linear::fc2);
-      for (std::int64_t e = 0; e < d_.experts.local(); ++e) {
-        const std::int64_t first = round.expert_first[static_cast<std::size_t>(e)];
-        const std::int64_t n = round.expert_rows[static_cast<std::size_t>(e)];
-        if (n > 0)
-          fprop(context, output.slice(first, n), rows.activation.slice(first, n), weight_of(w.fc2, e, d_.hidden), {});
-      }
-    }
-    combine(context, round, output, {}, scratch);
+    const Rows& rows = rows_of(k, saved, scratch);
+    compute(context, round, rows, true, saved, w, scratch);
+    const Tensor output = results_of(round, scratch).rows;
+    for_each_expert(context, Linear::fc2, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+      fprop(context, output.slice(first, count), rows.activation.slice(first, count), weight_of(w.fc2, e, d_.hidden),
+            {});
+    });
+    combine(context, round, false, scratch);
   }
   context.issue(
       kernel("moe_combine", y).reads(residual, scratch.returned, saved.position).writes(y),
@@ -328,12 +316,7 @@ void MoeMlp::recompute(const Context& context, const Saved& saved, const ExpertW
   const operation::Recomputing again(context.executor);
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
   if (begin_rounds(context, saved) == 0) return;
-  const Round round = begin_round(context, 0, scratch);
-  const Rows& rows = saved.rows;
-  dispatch(context, round, rows.input.slice(0, round.received), rows.weights.slice(0, round.received), saved.normed,
-           saved, scratch);
-  first_product(context, round, rows, w);
-  if (!rows.recomputed) activate(context, round, rows);
+  compute(context, begin_round(context, 0, scratch), saved.rows, !saved.rows.recomputed, saved, w, scratch);
 }
 
 void MoeMlp::backward_experts(const Context& context, const Tensor& dy, const ExpertGradients& dw, const Saved& saved,
@@ -342,13 +325,10 @@ void MoeMlp::backward_experts(const Context& context, const Tensor& dy, const Ex
   const std::int64_t rounds = begin_rounds(context, saved);
   for (std::int64_t k = 0; k < rounds; ++k) {
     const Round round = begin_round(context, k, scratch);
-    const Rows& rows = k == 0 ? saved.rows : scratch.further;
+    const Rows& rows = rows_of(k, saved, scratch);
     if (k > 0) {
       const operation::Recomputing again(context.executor);
-      dispatch(context, round, rows.input.slice(0, round.received), rows.weights.slice(0, round.received), saved.normed,
-               saved, scratch);
-      first_product(context, round, rows, w);
-      activate(context, round, rows);
+      compute(context, round, rows, true, saved, w, scratch);
     }
     backward_round(context, round, dy, dw, rows, saved, w, scratch);
   }
@@ -359,36 +339,30 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
                             const Scratch& scratch) const {
   const std::int64_t n = round.received, ffn = d_.experts.ffn;
   const Tensor doutput = scratch.doutput.slice(0, n), dactivation = scratch.dactivation.slice(0, n);
-  const Tensor dinput = scratch.output.slice(0, n), inner = rows.preactivation.slice(0, n);
-  const Tensor weights = rows.weights.slice(0, n), dweights = scratch.drow_weights.slice(0, n);
-  dispatch(context, round, doutput, {}, dy, saved, scratch);
-  /// Calls work(expert, first row, rows) for each expert of this rank that has rows.
-  const auto for_each_expert = [&](Linear linear, const auto& work) {
-    const At at(context.executor, linear);
-    for (std::int64_t e = 0; e < d_.experts.local(); ++e) {
-      const auto i = static_cast<std::size_t>(e);
-      if (round.expert_rows[i] > 0) work(e, round.expert_first[i], round.expert_rows[i]);
-    }
-  };
-  for_each_expert(Linear::fc2, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+  const Tensor inner = rows.preactivation.slice(0, n), weights = rows.weights.slice(0, n);
+  const auto [dinput, dweights] = results_of(round, scratch);
+  dispatch(context, round, {doutput, {}}, {dy, {}}, saved, scratch);
+  for_each_expert(context, Linear::fc2, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
     dgrad(context, dactivation.slice(first, count), doutput.slice(first, count), weight_of(w.fc2, e, d_.hidden));
   });
   const Tensor activation = rows.activation.slice(0, n);
   const Tensor recomputed = rows.recomputed ? activation : Tensor{};
   context.issue(
       kernel("moe_swiglu_backward", inner).reads(dactivation, inner, weights).writes(inner, dweights, recomputed),
-      [&](const tensor::Exec& exec) {
+      [&, &dweights = dweights](const tensor::Exec& exec) {
         kernels::moe_swiglu_backward(exec, inner, dweights, dactivation, inner, weights, recomputed);
       });
-  for_each_expert(Linear::fc2, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+  for_each_expert(context, Linear::fc2, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
     wgrad(context, dw.fc2.slice(e * d_.hidden, d_.hidden), doutput.slice(first, count), activation.slice(first, count),
           true);
   });
-  for_each_expert(Linear::fc1, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-    wgrad(context, dw.fc1.slice(e * 2 * ffn, 2 * ffn), inner.slice(first, count), rows.input.slice(first, count), true);
-    dgrad(context, dinput.slice(first, count), inner.slice(first, count), weight_of(w.fc1, e, 2 * ffn));
-  });
-  combine(context, round, dinput, dweights, scratch);
+  for_each_expert(context, Linear::fc1, round,
+                  [&, &dinput = dinput](std::int64_t e, std::int64_t first, std::int64_t count) {
+                    wgrad(context, dw.fc1.slice(e * 2 * ffn, 2 * ffn), inner.slice(first, count),
+                          rows.input.slice(first, count), true);
+                    dgrad(context, dinput.slice(first, count), inner.slice(first, count), weight_of(w.fc1, e, 2 * ffn));
+                  });
+  combine(context, round, true, scratch);
 }
 
 void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,

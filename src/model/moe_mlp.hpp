@@ -69,19 +69,19 @@ class MoeMlp {
     static Saved allocate(const Dims& dims, tensor::Arena& arena);
   };
   struct Scratch {
-    tensor::Tensor all;                           ///< u8: the bytes of all members below
-    tensor::Tensor logits;                        ///< (T, E) fp32
-    tensor::Tensor dlogits;                       ///< (T, E)
-    tensor::Tensor dweights;                      ///< (T, K) fp32
-    tensor::Tensor dnormed;                       ///< (T, H)
-    tensor::Tensor sent, sent_weights;            ///< (T·K, H), (T·K) fp32: rows that this rank sends or gets back
-    tensor::Tensor returned, returned_weights;    ///< (T·K, H), (T·K) fp32: results or gradients of all own rows
-    tensor::Tensor arrived, arrived_weights;      ///< (R, H), (R) fp32: in the order in which rows arrive
-    tensor::Tensor arrival, place;                ///< (R) i32: DispatchRounds::round
-    tensor::Tensor output, doutput, dactivation;  ///< (R, H), (R, H), (R, F)
-    tensor::Tensor drow_weights;                  ///< (R) fp32
-    tensor::Tensor activation;                    ///< (R, F): Rows::activation of layers that recompute it
-    Rows further;                                 ///< of rounds behind the first one; empty if there is never one
+    tensor::Tensor all;                         ///< u8: the bytes of all members below
+    tensor::Tensor logits;                      ///< (T, E) fp32
+    tensor::Tensor dlogits;                     ///< (T, E)
+    tensor::Tensor dweights;                    ///< (T, K) fp32
+    tensor::Tensor dnormed;                     ///< (T, H)
+    tensor::Tensor sent, sent_weights;          ///< (T·K, H), (T·K) fp32: rows that this rank sends or gets back
+    tensor::Tensor returned, returned_weights;  ///< (T·K, H), (T·K) fp32: results or gradients of all own rows
+    tensor::Tensor arrived, arrived_weights;    ///< (R, H), (R) fp32: in the order in which rows arrive
+    tensor::Tensor arrival, place;              ///< (R) i32: DispatchRounds::round
+    tensor::Tensor doutput, dactivation;        ///< (R, H), (R, F)
+    tensor::Tensor output, drow_weights;        ///< (R, H), (R) fp32: results that are sent; empty with one rank
+    tensor::Tensor activation;                  ///< (R, F): Rows::activation of layers that recompute it
+    Rows further;                               ///< of rounds behind the first one; empty if there is never one
 
     static Scratch allocate(const Dims& dims, bool recomputes_activation, tensor::Arena& arena);
   };
@@ -116,23 +116,44 @@ class MoeMlp {
 
  private:
   using Round = DispatchRounds::Round;
+  /// Rows of a matrix (n, H), and a number (n) fp32 of each. Without numbers `weights` has no memory.
+  struct Weighted {
+    tensor::Tensor rows, weights;
+    Weighted slice(std::int64_t first, std::int64_t n) const {
+      return {rows.slice(first, n), weights.data == nullptr ? tensor::Tensor{} : weights.slice(first, n)};
+    }
+    /// The rows alone, unless `weighted`.
+    Weighted with(bool weighted) const { return {rows, weighted ? weights : tensor::Tensor{}}; }
+  };
   tensor::Tensor own(const tensor::Tensor& of_micro_batch) const;
   void exchange_counts(const Context& context, const Saved& saved) const;
   void balance(const Context& context, const Saved& saved, const Routed& routed) const;
   /// Sets the rounds of what was routed, and returns their number.
   std::int64_t begin_rounds(const Context& context, const Saved& saved) const;
   Round begin_round(const Context& context, std::int64_t number, const Scratch& scratch) const;
-  /// Sends rows of `tokens` (T, H) to their experts: writes rows (received, H) sorted by expert, and the rows' weights,
-  /// unless row_weights is empty.
-  void dispatch(const Context& context, const Round& round, const tensor::Tensor& rows,
-                const tensor::Tensor& row_weights, const tensor::Tensor& tokens, const Saved& saved,
-                const Scratch& scratch) const;
-  /// Sends rows (received, H), and row_weights unless it is empty, back to their tokens' ranks: to scratch.returned and
+  static const Rows& rows_of(std::int64_t round, const Saved& saved, const Scratch& scratch) {
+    return round == 0 ? saved.rows : scratch.further;
+  }
+  /// to[i] = from[index[i] / per_token], and the number from.weights[index[i]].
+  void gather(const Context& context, const Weighted& to, const Weighted& from, const tensor::Tensor& index,
+              std::int64_t per_token) const;
+  /// The all-to-all of a round. `back`: results go back to the ranks that have sent the rows.
+  void exchange(const Context& context, const Round& round, const Weighted& out, const Weighted& in, bool back) const;
+  /// Sends rows of `tokens`, (T, H) with numbers (T·K), to their experts: writes `to`, the rows received, sorted by
+  /// expert.
+  void dispatch(const Context& context, const Round& round, const Weighted& to, const Weighted& tokens,
+                const Saved& saved, const Scratch& scratch) const;
+  /// Where the results of a round's rows are to be written, for combine().
+  Weighted results_of(const Round& round, const Scratch& scratch) const;
+  /// Sends results_of() the round back to their tokens' ranks: to scratch.returned and, if `weighted`, to
   /// returned_weights.
-  void combine(const Context& context, const Round& round, const tensor::Tensor& rows,
-               const tensor::Tensor& row_weights, const Scratch& scratch) const;
-  void first_product(const Context& context, const Round& round, const Rows& rows, const ExpertWeights& w) const;
-  void activate(const Context& context, const Round& round, const Rows& rows) const;
+  void combine(const Context& context, const Round& round, bool weighted, const Scratch& scratch) const;
+  /// Calls work(expert, its first row, its rows) for each expert of this rank that has rows in the round.
+  template <class Work>
+  void for_each_expert(const Context& context, operation::Linear linear, const Round& round, const Work& work) const;
+  /// Writes `rows`, those of the round; the activation only if `activates`.
+  void compute(const Context& context, const Round& round, const Rows& rows, bool activates, const Saved& saved,
+               const ExpertWeights& w, const Scratch& scratch) const;
   void backward_round(const Context& context, const Round& round, const tensor::Tensor& dy, const ExpertGradients& dw,
                       const Rows& rows, const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
 

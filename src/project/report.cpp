@@ -208,7 +208,7 @@ profile::Report report_of(const Answer& a, const deck::Config& config, const Mac
   input.flops_per_step = train::model_flops_per_token(config.model) * input.tokens_per_step;
   input.peak_flops = peak_of(config, machine);
   input.verification = {profile::Verification::Status::not_checked, "projected"};
-  if (config.mesh.exchanges() || config.mesh.expert > 1)
+  if (deck::exchanges_tokens(config))
     input.methods =
         config.mesh.exchanges() && config.overlap.enable ? config.overlap.methods : profile::ExchangeMethods{};
   profile::Report report = make_report(steps, log, input, alike(ranks, machine.name));
