@@ -23,19 +23,19 @@ KnownGroups known(const RowGroups& groups) {
 
 void grouped_gemm_fprop(const tensor::Exec& exec, const Tensor& y, const Operand& x, const Operand& w,
                         const RowGroups& groups, const Workspace& workspace) {
-  check_groups("grouped_gemm_fprop", groups, w.rows());
+  check_grouped_fprop(y, x, w, groups);
   multiply_each_fprop(exec, y, x, w, known(groups), workspace);
 }
 
 void grouped_gemm_dgrad(const tensor::Exec& exec, const Tensor& dx, const Operand& dy, const Operand& w,
                         const RowGroups& groups, const Workspace& workspace) {
-  check_groups("grouped_gemm_dgrad", groups, w.rows());
+  check_grouped_dgrad(dx, dy, w, groups);
   multiply_each_dgrad(exec, dx, dy, w, known(groups), workspace);
 }
 
 void grouped_gemm_wgrad(const tensor::Exec& exec, const Tensor& dw, const Operand& dy, const Operand& x,
                         const RowGroups& groups, bool accumulate, const Workspace& workspace) {
-  check_groups("grouped_gemm_wgrad", groups, dw.rows());
+  check_grouped_wgrad(dw, dy, x, groups, accumulate);
   multiply_each_wgrad(exec, dw, dy, x, known(groups), accumulate, workspace);
 }
 
@@ -44,6 +44,6 @@ std::size_t grouped_gemm_workspace_bytes(tensor::DType operands, std::int64_t, s
   return gemm_workspace_bytes(operands, rows, inputs, outputs, scaling, transposed);
 }
 
-bool grouped_gemm_waits(tensor::DType, tensor::Scaling) { return true; }
+bool grouped_gemm_waits(tensor::DType, tensor::Scaling, tensor::DType, std::int64_t, std::int64_t) { return true; }
 
 }  // namespace shard8::kernels
