@@ -55,9 +55,11 @@ std::size_t grouped_gemm_workspace_bytes(tensor::DType operands, std::int64_t gr
 
 /// Whether the host waits for the sizes of the groups in products of operands of this dtype and rowwise scaling that
 /// give `out`, with weights of (outputs, inputs). Always on hosts, where the wait ends at once. On devices the host
-/// does not wait for bf16 operands, and for FP8 operands with one scale for the whole tensor (e4m3 weights and
-/// activations, e4m3 or e5m2 gradients), if they give bf16, the build has CUTLASS, the device's compute capability
-/// is 9.0, and rows and columns of weights are multiples of 16 bytes.
+/// does not wait if the build has CUTLASS, the device's compute capability is 9.0, `out` is bf16, and the operands are
+/// - bf16, with rows and columns of weights that are multiples of 8;
+/// - FP8 with one scale for the whole tensor, with multiples of 16;
+/// - FP8 with blocks of 128, with multiples of 128.
+/// Weights and activations are e4m3 there, gradients e4m3 or e5m2.
 bool grouped_gemm_waits(tensor::DType operands, tensor::Scaling scaling, tensor::DType out, std::int64_t inputs,
                         std::int64_t outputs);
 

@@ -16,6 +16,8 @@ struct Arrays {
   const void** right;
   void** out;
   std::int64_t *left_pitch, *right_pitch, *out_pitch;
+  const void** left_scales;
+  const void** right_scales;
   std::int32_t* shapes;
   float* alpha;
 };
@@ -29,13 +31,15 @@ Arrays arrays_at(void* memory, std::int64_t groups) {
   a.left_pitch = words + 3 * groups;
   a.right_pitch = words + 4 * groups;
   a.out_pitch = words + 5 * groups;
-  a.shapes = reinterpret_cast<std::int32_t*>(words + 6 * groups);
+  a.left_scales = reinterpret_cast<const void**>(words + 6 * groups);
+  a.right_scales = reinterpret_cast<const void**>(words + 7 * groups);
+  a.shapes = reinterpret_cast<std::int32_t*>(words + 8 * groups);
   a.alpha = reinterpret_cast<float*>(a.shapes + 3 * groups);
   return a;
 }
 
 __device__ __forceinline__ const void* part_of(const GroupedMatrix& m, int group, std::int64_t first) {
-  return static_cast<const char*>(m.base) + group * m.group_bytes + first * m.row_bytes;
+  return static_cast<const char*>(m.base) + group * m.group_bytes + first / m.block * m.line_bytes;
 }
 
 __global__ void __launch_bounds__(kThreads) prepare_kernel(GroupedLayout layout, Arrays a) {
@@ -50,6 +54,8 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(GroupedLayout layout,
   a.left_pitch[g] = layout.left.pitch;
   a.right_pitch[g] = layout.right.pitch;
   a.out_pitch[g] = layout.out.pitch;
+  a.left_scales[g] = part_of(layout.left_scales, g, first);
+  a.right_scales[g] = part_of(layout.right_scales, g, first);
   a.shapes[3 * g] = layout.sums_rows ? (rows > 0 ? layout.lines : 0) : rows;
   a.shapes[3 * g + 1] = layout.cols;
   a.shapes[3 * g + 2] = layout.sums_rows ? rows : layout.depth;
@@ -81,6 +87,10 @@ GroupedProblem prepare_grouped(cudaStream_t stream, const GroupedLayout& layout,
   p.left_pitch = a.left_pitch;
   p.right_pitch = a.right_pitch;
   p.out_pitch = a.out_pitch;
+  if (layout.left_scales.base != nullptr) {
+    p.left_scale_inv = a.left_scales;
+    p.right_scale_inv = a.right_scales;
+  }
   p.alpha = layout.left_scale_inv == nullptr ? nullptr : a.alpha;
   return p;
 }

@@ -11,11 +11,12 @@
 /// The kernels that prepare grouped products from sizes that only the device knows.
 namespace shard8::kernels::cuda {
 
-/// Where group g has its part of a matrix: at base + g · group_bytes + first[g] · row_bytes.
+/// Where group g has its part of a matrix or of its scales: at base + g · group_bytes + first[g] / block · line_bytes.
 struct GroupedMatrix {
   const void* base = nullptr;
-  std::int64_t group_bytes = 0, row_bytes = 0;
-  std::int64_t pitch = 0;  ///< elements, as in GroupedProblem
+  std::int64_t group_bytes = 0, line_bytes = 0;
+  std::int64_t pitch = 0;  ///< elements, as in GroupedProblem; of scales not used
+  std::int32_t block = 1;  ///< rows of a line
 };
 
 /// What GroupedProblem's arrays are made of.
@@ -28,7 +29,8 @@ struct GroupedLayout {
   bool sums_rows = false;
   std::int32_t lines = 0, cols = 0, depth = 0;
   GroupedMatrix left, right, out;
-  /// Inverse scales: alpha[g] is their product. Null: there are none.
+  GroupedMatrix left_scales, right_scales;  ///< inverse scales of blocks; base null: there are none
+  /// Inverse scales of whole matrices: alpha[g] is their product. Null: there are none.
   const float* left_scale_inv = nullptr;
   const float* right_scale_inv = nullptr;
   bool right_scale_each = false;  ///< right_scale_inv has one for each group, else one in all

@@ -9,8 +9,8 @@ using E4m3 = cutlass::float_e4m3_t;
 using E5m2 = cutlass::float_e5m2_t;
 
 template <class Left, bool kFast>
-using Kernel = GroupedKernel<Left, RowMajor, E4m3, ColumnMajor, cutlass::bfloat16_t, false, TileOf<E4m3, 128, 256>,
-                             Cooperative, kFast>;
+using Kernel = GroupedKernel<Left, RowMajor, E4m3, ColumnMajor, cutlass::bfloat16_t, false,
+                             TileOf<E4m3, 128, kFast ? 256 : 128>, Cooperative, kFast>;
 
 }  // namespace
 

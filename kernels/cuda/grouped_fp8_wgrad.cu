@@ -3,14 +3,18 @@
 #include "kernels/cuda/grouped_kernel.cuh"
 
 namespace shard8::kernels::cuda {
+namespace {
+
+using E4m3 = cutlass::float_e4m3_t;
+using E5m2 = cutlass::float_e5m2_t;
+
+template <class Left>
+using Kernel = GroupedKernel<Left, RowMajor, E4m3, ColumnMajor, float, true, TileOf<E4m3, 128, 128>, Cooperative>;
+
+}  // namespace
 
 bool run_grouped_fp8_wgrad(cudaStream_t stream, const GroupedProblem& problem, bool left_e5m2) {
-  using E4m3 = cutlass::float_e4m3_t;
-  using E5m2 = cutlass::float_e5m2_t;
-  using Tile = TileOf<E4m3, 128, 256>;
-  return left_e5m2
-             ? GroupedKernel<E5m2, RowMajor, E4m3, ColumnMajor, float, true, Tile, Cooperative>::run(stream, problem)
-             : GroupedKernel<E4m3, RowMajor, E4m3, ColumnMajor, float, true, Tile, Cooperative>::run(stream, problem);
+  return left_e5m2 ? Kernel<E5m2>::run(stream, problem) : Kernel<E4m3>::run(stream, problem);
 }
 
 }  // namespace shard8::kernels::cuda

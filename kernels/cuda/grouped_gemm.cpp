@@ -23,6 +23,7 @@ using tensor::Tensor;
 
 constexpr std::int64_t kAlignment = 16;  // bytes: of addresses and pitches
 constexpr int kComputeCapability = 9;    // the major number; the minor one must be 0
+constexpr std::int64_t kBlock = 128;
 constexpr std::int64_t kMostGroups = 65535;
 constexpr WorkspaceUser kUser{"grouped_gemm", "grouped_gemm_workspace_bytes"};
 
@@ -35,16 +36,29 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-/// Whether a kernel takes the product of `left` and `right`, of groups with weights of (outputs, inputs).
-bool takes(const Operand& left, const Operand& right, std::int64_t outputs, std::int64_t inputs,
-           const RowGroups& groups, std::initializer_list<const Tensor*> matrices) {
-  if (!has_grouped_kernel(left.data.dtype, left.scaling, inputs, outputs)) return false;
+/// What kernels there are: of bf16, of FP8 with one scale a matrix, of FP8 with scales of blocks of 128.
+enum class Kind { none, bf16, tensor, blocks };
+
+Kind kind_of(DType dtype, Scaling scaling) {
+  if (dtype == DType::bf16) return Kind::bf16;
+  if (!is_float8(dtype)) return Kind::none;
+  if (scaling == Scaling::tensor) return Kind::tensor;
+  return scaling == Scaling::row_128 || scaling == Scaling::column_128 ? Kind::blocks : Kind::none;
+}
+
+/// The kind of kernel that multiplies `left` and `right`, of groups with weights of (outputs, inputs).
+Kind kind_of(const Operand& left, const Operand& right, std::int64_t outputs, std::int64_t inputs,
+             const RowGroups& groups, std::initializer_list<const Tensor*> matrices) {
+  const Kind kind = kind_of(left.data.dtype, left.scaling);
+  if (!has_grouped_kernel(left.data.dtype, left.scaling, inputs, outputs)) return Kind::none;
   // The right factor is the weight or the activations.
-  if (right.data.dtype == DType::e5m2 || right.scaling != left.scaling || groups.rows.count() > kMostGroups)
-    return false;
-  return std::all_of(matrices.begin(), matrices.end(), [](const Tensor* m) {
+  const bool right_blocks = right.scaling == Scaling::tile_128 || right.scaling == Scaling::column_128;
+  if (right.data.dtype == DType::e5m2 || right_blocks != (kind == Kind::blocks)) return Kind::none;
+  if (groups.rows.count() > kMostGroups) return Kind::none;
+  const bool taken = std::all_of(matrices.begin(), matrices.end(), [](const Tensor* m) {
     return address(m->data) % kAlignment == 0 && m->rows() <= std::numeric_limits<std::int32_t>::max();
   });
+  return taken ? kind : Kind::none;
 }
 
 /// Bytes of `count` elements.
@@ -57,6 +71,12 @@ GroupedMatrix rows_of(const Tensor& m) { return {m.data, 0, size_in(m.dtype, m.c
 /// Matrix g of m (G·rows, C).
 GroupedMatrix matrix_of(const Tensor& m, std::int64_t rows) {
   return {m.data, size_in(m.dtype, rows * m.cols()), 0, m.cols()};
+}
+
+/// Scales of the rows of each group of m (R, C): (R, C/128) or (R/128, C).
+GroupedMatrix scales_of(const Operand& m) {
+  const std::int64_t line = m.cols() / block_cols(m.scaling);
+  return {m.scale_inv.data, 0, size_in(DType::fp32, line), 0, static_cast<std::int32_t>(block_rows(m.scaling))};
 }
 
 /// A grouped product that is being prepared.
@@ -72,12 +92,22 @@ class Grouped {
     layout_.groups = static_cast<int>(groups.rows.count());
   }
 
-  /// The scales of FP8 operands. `each`: the right one has a scale for each group.
+  /// One scale for each matrix. `each`: the right factor has one for each group.
   void scale(const Operand& left, const Operand& right, bool each) {
-    if (left.scaling != Scaling::tensor) return;
     layout_.left_scale_inv = left.scale_inv.as<float>();
     layout_.right_scale_inv = right.scale_inv.as<float>();
     layout_.right_scale_each = each;
+  }
+  /// Blocks of 128 of rows of groups on the left, tiles of weights on the right.
+  void scale_rows(const Operand& left, const Operand& weights, std::int64_t outputs) {
+    layout_.left_scales = scales_of(left);
+    const std::int64_t tiles = outputs / kBlock * (weights.cols() / kBlock);
+    layout_.right_scales = {weights.scale_inv.data, size_in(DType::fp32, tiles), 0, 0};
+  }
+  /// Blocks of 128 along the rows of groups.
+  void scale_columns(const Operand& left, const Operand& right) {
+    layout_.left_scales = scales_of(left);
+    layout_.right_scales = scales_of(right);
   }
 
   /// `count` matrices m (rows, cols) of bytes, one behind the other, transposed to (cols, rows).
@@ -117,9 +147,9 @@ std::int32_t extent(std::int64_t n) { return static_cast<std::int32_t>(n); }
 }  // namespace
 
 bool has_grouped_kernel(DType operands, Scaling scaling, std::int64_t inputs, std::int64_t outputs) {
-  const bool float8 = is_float8(operands) && scaling == Scaling::tensor;
-  if (operands != DType::bf16 && !float8) return false;
-  const std::int64_t multiple = kAlignment / size_in(operands, 1);
+  const Kind kind = kind_of(operands, scaling);
+  if (kind == Kind::none) return false;
+  const std::int64_t multiple = kind == Kind::blocks ? kBlock : kAlignment / size_in(operands, 1);
   if (inputs % multiple != 0 || outputs % multiple != 0 || inputs == 0 || outputs == 0) return false;
   return attribute(cudaDevAttrComputeCapabilityMajor) == kComputeCapability &&
          attribute(cudaDevAttrComputeCapabilityMinor) == 0;
@@ -129,7 +159,8 @@ bool grouped_gemm_fprop(cudaStream_t stream, const Tensor& y, const Operand& x, 
                         const RowGroups& groups, const Tensor& memory) {
   const std::int64_t outputs = w.rows() / groups.rows.count(), inputs = w.cols();
   if (x.data.dtype == DType::e5m2 || y.dtype != DType::bf16) return false;
-  if (!takes(x, w, outputs, inputs, groups, {&y, &x.data, &w.data})) return false;
+  const Kind kind = kind_of(x, w, outputs, inputs, groups, {&y, &x.data, &w.data});
+  if (kind == Kind::none) return false;
   if (x.rows() == 0) return true;
   Grouped product(stream, groups, memory);
   GroupedLayout& layout = product.layout();
@@ -138,37 +169,48 @@ bool grouped_gemm_fprop(cudaStream_t stream, const Tensor& y, const Operand& x, 
   layout.left = rows_of(x.data);
   layout.right = matrix_of(w.data, outputs);
   layout.out = rows_of(y);
+  if (kind == Kind::bf16) return run_grouped_bf16_fprop(stream, product.prepare(false));
+  if (kind == Kind::blocks) {
+    product.scale_rows(x, w, outputs);
+    return run_grouped_blocks_fprop(stream, product.prepare(false));
+  }
   product.scale(x, w, true);
-  const GroupedProblem p = product.prepare(false);
-  return is_float8(x.data.dtype) ? run_grouped_fp8_fprop(stream, p) : run_grouped_bf16_fprop(stream, p);
+  return run_grouped_fp8_fprop(stream, product.prepare(false));
 }
 
 bool grouped_gemm_dgrad(cudaStream_t stream, const Tensor& dx, const Operand& dy, const Operand& w,
                         const RowGroups& groups, const Tensor& memory) {
   const std::int64_t count = groups.rows.count(), outputs = w.rows() / count, inputs = w.cols();
-  if (dx.dtype != DType::bf16 || !takes(dy, w, outputs, inputs, groups, {&dx, &dy.data, &w.data})) return false;
+  if (dx.dtype != DType::bf16) return false;
+  const Kind kind = kind_of(dy, w, outputs, inputs, groups, {&dx, &dy.data, &w.data});
+  if (kind == Kind::none) return false;
   if (dy.rows() == 0) return true;
+  const bool e5m2 = dy.data.dtype == DType::e5m2;
   Grouped product(stream, groups, memory);
   GroupedLayout& layout = product.layout();
   layout.cols = extent(inputs);
   layout.depth = extent(outputs);
   layout.left = rows_of(dy.data);
   layout.out = rows_of(dx);
-  if (!is_float8(dy.data.dtype)) {
+  if (kind == Kind::bf16) {
     layout.right = matrix_of(w.data, outputs);
     return run_grouped_bf16_dgrad(stream, product.prepare(false));
   }
   layout.right = {product.transposed(w.data, outputs, inputs, count), outputs * inputs, 0, outputs};
+  if (kind == Kind::blocks) {
+    product.scale_rows(dy, w, outputs);
+    return run_grouped_blocks_dgrad(stream, product.prepare(false), e5m2);
+  }
   product.scale(dy, w, true);
-  return run_grouped_fp8_dgrad(stream, product.prepare(false), dy.data.dtype == DType::e5m2);
+  return run_grouped_fp8_dgrad(stream, product.prepare(false), e5m2);
 }
 
 bool grouped_gemm_wgrad(cudaStream_t stream, const Tensor& dw, const Operand& dy, const Operand& x,
                         const RowGroups& groups, bool accumulate, const Tensor& memory) {
   const std::int64_t count = groups.rows.count(), outputs = dw.rows() / count, inputs = dw.cols();
-  const bool float8 = is_float8(dy.data.dtype);
-  if (!takes(dy, x, outputs, inputs, groups, {&dw, &dy.data, &x.data})) return false;
-  if (float8 && x.rows() % kGroupedRowsMultiple != 0) return false;
+  const Kind kind = kind_of(dy, x, outputs, inputs, groups, {&dw, &dy.data, &x.data});
+  if (kind == Kind::none || (kind != Kind::bf16 && x.rows() % kGroupedRowsMultiple != 0)) return false;
+  const bool e5m2 = dy.data.dtype == DType::e5m2;
   const std::int64_t bytes = size_in(dw.dtype, outputs * inputs);
   if (!accumulate) zero_empty_groups(stream, dw.data, bytes, groups.rows.as<std::int32_t>(), static_cast<int>(count));
   if (x.rows() == 0) return true;
@@ -177,12 +219,16 @@ bool grouped_gemm_wgrad(cudaStream_t stream, const Tensor& dw, const Operand& dy
   layout.sums_rows = true;
   layout.lines = extent(outputs);
   layout.cols = extent(inputs);
-  layout.left = float8 ? product.columns_of(dy) : rows_of(dy.data);
-  layout.right = float8 ? product.columns_of(x) : rows_of(x.data);
+  layout.left = kind == Kind::bf16 ? rows_of(dy.data) : product.columns_of(dy);
+  layout.right = kind == Kind::bf16 ? rows_of(x.data) : product.columns_of(x);
   layout.out = matrix_of(dw, outputs);
+  if (kind == Kind::bf16) return run_grouped_bf16_wgrad(stream, product.prepare(accumulate));
+  if (kind == Kind::blocks) {
+    product.scale_columns(dy, x);
+    return run_grouped_blocks_wgrad(stream, product.prepare(accumulate), e5m2);
+  }
   product.scale(dy, x, false);
-  const GroupedProblem p = product.prepare(accumulate);
-  return float8 ? run_grouped_fp8_wgrad(stream, p, dy.data.dtype == DType::e5m2) : run_grouped_bf16_wgrad(stream, p);
+  return run_grouped_fp8_wgrad(stream, product.prepare(accumulate), e5m2);
 }
 
 }  // namespace shard8::kernels::cuda

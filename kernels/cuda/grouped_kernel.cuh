@@ -7,6 +7,7 @@
 
 #include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cute/tensor.hpp>
+#include <cutlass/detail/blockwise_scale_layout.hpp>
 #include <cutlass/epilogue/collective/collective_builder.hpp>
 #include <cutlass/epilogue/dispatch_policy.hpp>
 #include <cutlass/gemm/collective/collective_builder.hpp>
@@ -23,11 +24,13 @@ namespace shard8::kernels::cuda {
 struct Cooperative {
   using Accurate = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative;
   using Fast = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperativeFP8FastAccum;
+  using Blocks = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperativeFP8Blockwise;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative;
 };
 struct Pingpong {
   using Accurate = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpong;
   using Fast = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpongFP8FastAccum;
+  using Blocks = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpongFP8Blockwise;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
 };
 
@@ -39,11 +42,12 @@ template <class Element, int kRows, int kCols>
 using TileOf = cute::Shape<cute::Int<kRows>, cute::Int<kCols>, cute::Int<128 / static_cast<int>(sizeof(Element))>>;
 
 /// A persistent kernel of CUTLASS for compute capability 9.0 that multiplies many matrices whose sizes only the device
-/// knows. `Schedule`: Cooperative or Pingpong. `kFast`: FP8 products accumulate with fewer bits. `kAccumulate`: whether
-/// GroupedProblem::accumulate may be set.
-template <class Left, class LeftLayout, class Right, class RightLayout, class Out, bool kAccumulate, class Tile,
-          class Schedule, bool kFast = false, class Cluster = cute::Shape<cute::_1, cute::_1, cute::_1>>
-class GroupedKernel {
+/// knows. `LeftTag`, `RightTag`: pointer to the layout, or a tuple of it and of a pointer to the layout of scales.
+/// `kAccumulate`: whether GroupedProblem::accumulate may be set. `MainloopSchedule`, `EpilogueSchedule`: CUTLASS's
+/// schedules.
+template <class Left, class LeftTag, class Right, class RightTag, class Out, bool kAccumulate, class Tile,
+          class MainloopSchedule, class EpilogueSchedule, class Cluster>
+class GroupedGemm {
  public:
   static bool run(cudaStream_t stream, const GroupedProblem& p) {
     if (p.accumulate && !kAccumulate) return false;
@@ -65,12 +69,12 @@ class GroupedKernel {
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
       cutlass::epilogue::collective::EpilogueTileAuto, float, float, Added, RowMajor*, kOutAlignment, Out, RowMajor*,
-      kOutAlignment, typename Schedule::Epilogue>::CollectiveOp;
+      kOutAlignment, EpilogueSchedule>::CollectiveOp;
   using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
-      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Left, LeftLayout*, kLeftAlignment, Right, RightLayout*,
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Left, LeftTag, kLeftAlignment, Right, RightTag,
       kRightAlignment, float, Tile, Cluster,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
-      std::conditional_t<kFast, typename Schedule::Fast, typename Schedule::Accurate>>::CollectiveOp;
+      MainloopSchedule>::CollectiveOp;
   using Kernel = cutlass::gemm::kernel::GemmUniversal<Shapes, Mainloop, Epilogue>;
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
 
@@ -96,6 +100,11 @@ class GroupedKernel {
     arguments.mainloop.dA = strides<typename Kernel::StrideA>(p.left_pitch);
     arguments.mainloop.ptr_B = array<const Right*>(p.right);
     arguments.mainloop.dB = strides<typename Kernel::StrideB>(p.right_pitch);
+    if constexpr (requires { arguments.mainloop.ptr_SFA; }) {
+      // CUTLASS derives the layouts of scales from the shapes of the products.
+      arguments.mainloop.ptr_SFA = array<const float*>(p.left_scale_inv);
+      arguments.mainloop.ptr_SFB = array<const float*>(p.right_scale_inv);
+    }
     if constexpr (kAccumulate) arguments.epilogue.ptr_C = array<const Out*>(p.out);
     arguments.epilogue.dC = strides<typename Kernel::StrideC>(p.out_pitch);
     arguments.epilogue.ptr_D = array<Out*>(p.out);
@@ -109,6 +118,31 @@ class GroupedKernel {
     arguments.hw_info.sm_count = p.multiprocessors;
     return arguments;
   }
+};
+
+using OneBlock = cute::Shape<cute::_1, cute::_1, cute::_1>;
+
+/// Without scales, or with alpha alone. `Schedule`: Cooperative or Pingpong. `kFast`: FP8 products accumulate with
+/// fewer bits.
+template <class Left, class LeftLayout, class Right, class RightLayout, class Out, bool kAccumulate, class Tile,
+          class Schedule, bool kFast = false, class Cluster = OneBlock>
+using GroupedKernel = GroupedGemm<Left, LeftLayout*, Right, RightLayout*, Out, kAccumulate, Tile,
+                                  std::conditional_t<kFast, typename Schedule::Fast, typename Schedule::Accurate>,
+                                  typename Schedule::Epilogue, Cluster>;
+
+/// FP8 with contiguous depth and scales of blocks of 128 along it: of one row of the left factor, and of `kRightCols`
+/// (1 or 128) columns of the right one. `kLeftScales`,
+/// `kRightScales`: MN if scales of neighbouring rows or columns, else of neighbouring blocks
+/// along the depth, are contiguous.
+template <class Left, cute::GMMA::Major kLeftScales, int kRightCols, cute::GMMA::Major kRightScales, class Out,
+          bool kAccumulate, class Tile, class Schedule>
+struct GroupedBlocks {
+  using Scales = cutlass::detail::Sm90BlockwiseScaleConfig<1, kRightCols, 128, kLeftScales, kRightScales>;
+  using LeftScales = decltype(Scales::deduce_layoutSFA());
+  using RightScales = decltype(Scales::deduce_layoutSFB());
+  using Kernel = GroupedGemm<Left, cute::tuple<RowMajor*, LeftScales*>, cutlass::float_e4m3_t,
+                             cute::tuple<ColumnMajor*, RightScales*>, Out, kAccumulate, Tile, typename Schedule::Blocks,
+                             typename Schedule::Epilogue, OneBlock>;
 };
 
 }  // namespace shard8::kernels::cuda

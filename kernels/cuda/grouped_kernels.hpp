@@ -24,9 +24,11 @@ struct GroupedProblem {
                                              ///< and below whole multiples of 16 bytes
   const std::int64_t* right_pitch = nullptr;
   const std::int64_t* out_pitch = nullptr;
-  const float* alpha = nullptr;  ///< null: 1
-  bool accumulate = false;       ///< only where the function says so
-  void* workspace = nullptr;     ///< aligned to 256 bytes
+  const float* alpha = nullptr;                  ///< null: 1
+  const void* const* left_scale_inv = nullptr;   ///< addresses of scales of blocks, without gaps; only where the
+  const void* const* right_scale_inv = nullptr;  ///< function says so
+  bool accumulate = false;                       ///< only where the function says so
+  void* workspace = nullptr;                     ///< aligned to 256 bytes
   std::size_t workspace_bytes = 0;
   int multiprocessors = 0;  ///< of the device: as many blocks run
 };
@@ -47,5 +49,15 @@ struct GroupedProblem {
 [[nodiscard]] bool run_grouped_fp8_dgrad(cudaStream_t stream, const GroupedProblem& problem, bool left_e5m2);
 /// e4m3, or with `left_e5m2` e5m2 on the left, both with contiguous depth; writes fp32, may accumulate.
 [[nodiscard]] bool run_grouped_fp8_wgrad(cudaStream_t stream, const GroupedProblem& problem, bool left_e5m2);
+
+// e4m3, or with `left_e5m2` e5m2 on the left, both with contiguous depth, and scales of blocks of 128 along the depth.
+
+/// Scales (rows, depth/128) on the left, (cols/128, depth/128) on the right; writes bf16.
+[[nodiscard]] bool run_grouped_blocks_fprop(cudaStream_t stream, const GroupedProblem& problem);
+/// Scales (rows, depth/128) on the left, (depth/128, cols/128) on the right; writes bf16.
+[[nodiscard]] bool run_grouped_blocks_dgrad(cudaStream_t stream, const GroupedProblem& problem, bool left_e5m2);
+/// Scales (depth/128, rows) on the left, (depth/128, cols) on the right, depth/128 rounded up; writes fp32, may
+/// accumulate.
+[[nodiscard]] bool run_grouped_blocks_wgrad(cudaStream_t stream, const GroupedProblem& problem, bool left_e5m2);
 
 }  // namespace shard8::kernels::cuda

@@ -23,8 +23,8 @@ std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::
 /// The workspace that CUTLASS's kernels for grouped products need, in bytes: for each multiprocessor, of at most 256,
 /// two descriptors of operands and three of results, 128 bytes each.
 inline constexpr std::size_t kGroupedMapsBytes = std::size_t{256} * 5 * 128;
-/// Bytes that a grouped product needs of each group: three addresses, three pitches, three extents and a scale.
-inline constexpr std::size_t kGroupedArrayBytes = 6 * sizeof(std::int64_t) + 3 * sizeof(std::int32_t) + sizeof(float);
+/// Bytes that a grouped product needs of each group: five addresses, three pitches, three extents and a scale.
+inline constexpr std::size_t kGroupedArrayBytes = 8 * sizeof(std::int64_t) + 3 * sizeof(std::int32_t) + sizeof(float);
 
 /// Bytes of the workspace of grouped products (kernels/grouped_gemm.hpp), enough for each of the three, also where the
 /// host multiplies group by group. Arguments as in gemm_memory_bytes(); `rows` of all `groups` groups together.
