@@ -52,8 +52,9 @@ Kind kind_of(const Operand& left, const Operand& right, std::int64_t outputs, st
   const Kind kind = kind_of(left.data.dtype, left.scaling);
   if (!has_grouped_kernel(left.data.dtype, left.scaling, inputs, outputs)) return Kind::none;
   // The right factor is the weight or the activations.
-  const bool right_blocks = right.scaling == Scaling::tile_128 || right.scaling == Scaling::column_128;
-  if (right.data.dtype == DType::e5m2 || right_blocks != (kind == Kind::blocks)) return Kind::none;
+  const bool blocks = right.scaling == Scaling::tile_128 || right.scaling == Scaling::column_128;
+  if (right.data.dtype == DType::e5m2 || blocks != (kind == Kind::blocks)) return Kind::none;
+  if (kind == Kind::tensor && right.scaling != Scaling::tensor) return Kind::none;
   if (groups.rows.count() > kMostGroups) return Kind::none;
   const bool taken = std::all_of(matrices.begin(), matrices.end(), [](const Tensor* m) {
     return address(m->data) % kAlignment == 0 && m->rows() <= std::numeric_limits<std::int32_t>::max();
@@ -141,7 +142,7 @@ class Grouped {
   GroupedLayout layout_;
 };
 
-/// Of matrices (rows, cols) of 32-bit extents.
+/// An extent, which fits 32 bits.
 std::int32_t extent(std::int64_t n) { return static_cast<std::int32_t>(n); }
 
 }  // namespace
