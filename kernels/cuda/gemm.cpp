@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/gemm_operands.hpp"
+#include "kernels/cuda/workspace_parts.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
 
 namespace shard8::kernels::cuda {
@@ -26,29 +26,7 @@ std::int64_t padded(std::int64_t blocks) { return (blocks + 3) / 4 * 4; }
 bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
 bool is_mx(Scaling scaling) { return scaling == Scaling::row_32 || scaling == Scaling::column_32; }
 
-std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
-/// Hands out parts of the workspace, one after the other.
-class Memory {
- public:
-  explicit Memory(const Tensor& memory) : memory_(memory), next_(memory.data) {
-    next_ += (tensor::kAlignment - address(next_) % tensor::kAlignment) % tensor::kAlignment;
-  }
-
-  std::byte* take(std::size_t bytes) {
-    std::byte* const part = next_;
-    next_ += tensor::aligned(bytes);
-    if (memory_.data == nullptr || next_ > memory_.data + memory_.bytes()) {
-      base::fail(base::ExitCode::failed, "gemm: workspace of {} bytes; needed are at least {} (gemm_workspace_bytes)",
-                 memory_.bytes(), next_ - memory_.data);
-    }
-    return part;
-  }
-
- private:
-  const Tensor& memory_;
-  std::byte* next_;
-};
+constexpr WorkspaceUser kUser{"gemm", "gemm_workspace_bytes"};
 
 /// A matrix in the form in which cuBLASLt reads it.
 struct Prepared {
@@ -60,7 +38,7 @@ struct Prepared {
 /// The dimension of a matrix that the product sums over.
 enum class Depth { columns, rows };
 
-const float* block_scales(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
+const float* block_scales(cudaStream_t stream, const Operand& m, Depth depth, WorkspaceParts& memory) {
   const auto* const scales = reinterpret_cast<const float*>(m.scale_inv.data);
   const std::int64_t rows = m.rows() / block_rows(m.scaling), cols = m.cols() / block_cols(m.scaling);
   const bool tile = m.scaling == Scaling::tile_128;
@@ -78,7 +56,7 @@ const float* block_scales(cudaStream_t stream, const Operand& m, Depth depth, Me
   return out;
 }
 
-Prepared prepared_float8(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
+Prepared prepared_float8(cudaStream_t stream, const Operand& m, Depth depth, WorkspaceParts& memory) {
   Prepared p{{.dtype = m.data.dtype, .scaling = LtScaling::tensor}, m.data.data, nullptr};
   const Tensor& lying = m.data;
   if (m.transposed != (depth == Depth::rows)) {
@@ -100,7 +78,7 @@ Prepared prepared_float8(cudaStream_t stream, const Operand& m, Depth depth, Mem
   return p;
 }
 
-Prepared prepared_mx(cudaStream_t stream, const Operand& m, Memory& memory) {
+Prepared prepared_mx(cudaStream_t stream, const Operand& m, WorkspaceParts& memory) {
   SHARD8_REQUIRE(!m.transposed, "gemm: an operand with scaling {} is transposed; it is decoded as it lies",
                  name_of(m.scaling));
   std::byte* const decoded = memory.take(2 * m.data.bytes());
@@ -109,7 +87,7 @@ Prepared prepared_mx(cudaStream_t stream, const Operand& m, Memory& memory) {
   return {{.dtype = DType::bf16}, decoded, nullptr};
 }
 
-Prepared prepared(cudaStream_t stream, const Operand& m, Depth depth, Memory& memory) {
+Prepared prepared(cudaStream_t stream, const Operand& m, Depth depth, WorkspaceParts& memory) {
   if (is_mx(m.scaling)) return prepared_mx(stream, m, memory);
   if (is_float8(m.data.dtype)) return prepared_float8(stream, m, depth, memory);
   SHARD8_REQUIRE(!m.transposed, "gemm: an operand of {} is transposed; only e4m3 and e5m2 are read so",
@@ -136,7 +114,7 @@ void fill_rows(cudaStream_t stream, const Tensor& out, const Tensor& bias) {
 class Product {
  public:
   Product(LtGemm& gemm, cudaStream_t stream, const Tensor& memory)
-      : gemm_(gemm), stream_(stream), memory_(memory), workspace_(memory_.take(kLtWorkspaceBytes)) {}
+      : gemm_(gemm), stream_(stream), memory_(memory, kUser), workspace_(memory_.take(kLtWorkspaceBytes)) {}
 
   Prepared prepare(const Operand& m, Depth depth) { return prepared(stream_, m, depth, memory_); }
 
@@ -181,7 +159,7 @@ class Product {
  private:
   LtGemm& gemm_;
   cudaStream_t stream_;
-  Memory memory_;
+  WorkspaceParts memory_;
   std::byte* workspace_;
   const void* bias_ = nullptr;
   const void* addend_ = nullptr;

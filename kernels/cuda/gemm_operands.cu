@@ -103,6 +103,8 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kVectors, line = static_cast<int>(threadIdx.x) / kVectors;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kTile;
   const std::int64_t first_col = static_cast<std::int64_t>(blockIdx.x) * kTile;
+  in += blockIdx.z * rows * cols;
+  out += blockIdx.z * rows * cols;
 
   const std::int64_t row = first_row + 4 * line, col = first_col + kVector * lane;
   if (row < rows && col < cols) {
@@ -195,9 +197,10 @@ void dequantize_mx(cudaStream_t stream, void* out, const void* in, const void* s
   SHARD8_CUDA_CHECK_LAUNCH("dequantize_mx");
 }
 
-void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols) {
-  if (rows == 0 || cols == 0) return;
-  const dim3 grid(blocks_of(cols, kTile), blocks_of(rows, kTile));
+void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols,
+                     std::int64_t count) {
+  if (rows == 0 || cols == 0 || count == 0) return;
+  const dim3 grid(blocks_of(cols, kTile), blocks_of(rows, kTile), static_cast<unsigned>(count));
   transpose_bytes_kernel<<<grid, kThreads, 0, stream>>>(static_cast<std::uint8_t*>(out),
                                                         static_cast<const std::uint8_t*>(in), rows, cols);
   SHARD8_CUDA_CHECK_LAUNCH("transpose_bytes");

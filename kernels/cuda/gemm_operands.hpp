@@ -27,8 +27,10 @@ void dequantize_mx(cudaStream_t stream, void* out, const void* in, const void* s
 /// Bytes that transpose_bytes reads and writes at once.
 inline constexpr std::int64_t kTransposeVector = 16;
 
-/// out (C, R) = in (R, C)ᵀ, one byte an element. R, C and both addresses must be multiples of kTransposeVector.
-void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols);
+/// out (C, R) = in (R, C)ᵀ, one byte an element, for `count` matrices, one behind the other. R, C and both addresses
+/// must be multiples of kTransposeVector; at most 65535 matrices.
+void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols,
+                     std::int64_t count = 1);
 
 /// out (R, pitch) = in (R, C), and zeros from column C on. For block scales.
 void pad_scales(cudaStream_t stream, float* out, const float* in, std::int64_t rows, std::int64_t cols,

@@ -64,6 +64,18 @@ std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t 
   }
 }
 
+std::size_t grouped_gemm_memory_bytes(DType operands, std::int64_t groups, std::int64_t rows, std::int64_t inputs,
+                                      std::int64_t outputs, Scaling scaling, bool transposed) {
+  const std::size_t each = gemm_memory_bytes(operands, rows, inputs, outputs, scaling, transposed);
+  const std::size_t common =
+      tensor::kAlignment + kGroupedMapsBytes + tensor::aligned(static_cast<std::size_t>(groups) * kGroupedArrayBytes);
+  if (!is_float8(operands)) return std::max(each, common);
+  // wgrad's operands with contiguous rows. Where they lie so, they are copied if the host multiplies group by group.
+  const std::size_t turned = aligned(rows * outputs) + aligned(rows * inputs);
+  return std::max(each + (transposed ? turned : 0),
+                  common + std::max(aligned(groups * outputs * inputs), transposed ? 0 : turned));
+}
+
 SdpaScratch::SdpaScratch(const SdpaPart& part)
     : delta(aligned(4 * part.rows())),
       dq_sum(part.whole.deterministic ? 0 : aligned(4 * part.rows() * part.whole.head_dim)) {}

@@ -20,6 +20,18 @@ inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{32} << 20;
 std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
                               tensor::Scaling scaling, bool transposed);
 
+/// The workspace that CUTLASS's kernels for grouped products need, in bytes: for each multiprocessor, of at most 256,
+/// two descriptors of operands and three of results, 128 bytes each.
+inline constexpr std::size_t kGroupedMapsBytes = std::size_t{256} * 5 * 128;
+/// Bytes that a grouped product needs of each group: five addresses, three pitches, three extents and a scale.
+inline constexpr std::size_t kGroupedArrayBytes = 8 * sizeof(std::int64_t) + 3 * sizeof(std::int32_t) + sizeof(float);
+
+/// Bytes of the workspace of grouped products (kernels/grouped_gemm.hpp), enough for each of the three, also where the
+/// host multiplies group by group. Arguments as in gemm_memory_bytes(); `rows` of all `groups` groups together.
+std::size_t grouped_gemm_memory_bytes(tensor::DType operands, std::int64_t groups, std::int64_t rows,
+                                      std::int64_t inputs, std::int64_t outputs, tensor::Scaling scaling,
+                                      bool transposed);
+
 /// The part of a call that a plan computes at once: `batch` sequences by `kv_heads` kv heads with their query heads.
 /// Its tensors have the strides of `whole`.
 struct SdpaPart {

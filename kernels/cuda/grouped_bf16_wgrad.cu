@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/grouped_kernel.cuh"
+
+namespace shard8::kernels::cuda {
+
+bool run_grouped_bf16_wgrad(cudaStream_t stream, const GroupedProblem& problem) {
+  using Value = cutlass::bfloat16_t;
+  using Tile = TileOf<Value, 128, 256>;
+  return GroupedKernel<Value, ColumnMajor, Value, RowMajor, float, true, Tile, Cooperative>::run(stream, problem);
+}
+
+}  // namespace shard8::kernels::cuda

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/grouped_kernel.cuh"
+
+namespace shard8::kernels::cuda {
+namespace {
+
+using E4m3 = cutlass::float_e4m3_t;
+using E5m2 = cutlass::float_e5m2_t;
+using cute::GMMA::Major;
+
+template <class Left, Major kRightScales>
+using Kernel = typename GroupedBlocks<Left, Major::K, 128, kRightScales, cutlass::bfloat16_t, false,
+                                      TileOf<E4m3, 128, 128>, Cooperative>::Kernel;
+
+}  // namespace
+
+bool run_grouped_blocks_fprop(cudaStream_t stream, const GroupedProblem& problem) {
+  return Kernel<E4m3, Major::K>::run(stream, problem);
+}
+
+bool run_grouped_blocks_dgrad(cudaStream_t stream, const GroupedProblem& problem, bool left_e5m2) {
+  return left_e5m2 ? Kernel<E5m2, Major::MN>::run(stream, problem) : Kernel<E4m3, Major::MN>::run(stream, problem);
+}
+
+}  // namespace shard8::kernels::cuda

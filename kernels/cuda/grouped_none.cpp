@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/grouped_gemm.hpp"
+
+/// A build without CUTLASS: the host multiplies group by group.
+namespace shard8::kernels::cuda {
+
+bool has_grouped_kernel(tensor::DType, tensor::Scaling, std::int64_t, std::int64_t) { return false; }
+
+bool grouped_gemm_fprop(cudaStream_t, const tensor::Tensor&, const tensor::Operand&, const tensor::Operand&,
+                        const RowGroups&, const tensor::Tensor&) {
+  return false;
+}
+
+bool grouped_gemm_dgrad(cudaStream_t, const tensor::Tensor&, const tensor::Operand&, const tensor::Operand&,
+                        const RowGroups&, const tensor::Tensor&) {
+  return false;
+}
+
+bool grouped_gemm_wgrad(cudaStream_t, const tensor::Tensor&, const tensor::Operand&, const tensor::Operand&,
+                        const RowGroups&, bool, const tensor::Tensor&) {
+  return false;
+}
+
+}  // namespace shard8::kernels::cuda
