@@ -205,9 +205,9 @@ class Communicator {
   /// Whether a push() waits until all ranks have read what was pushed before.
   enum class PeersRead : std::uint8_t {
     waited_for,  ///< it waits until the compute streams of all ranks have come to this call
-    known        ///< it does not. Allowed if every rank was given another push of this memory after it last read the
-                 ///< bytes that are now written, and before this push: for example where pushes write to two halves of
-                 ///< the memory in turns, and each is read before the next push
+    known        ///< it does not. Allowed if, on every rank, a push of this memory came to its end after the rank last
+                 ///< used the bytes that are now written. It did where dispatch and combine write to different bytes
+                 ///< in turns, and combine's write() is the last to read what was dispatched
   };
   /// An all-to-all whose kernels the caller launches: they write to the memory of all ranks, so they alone know how
   /// many rows go where, and no host waits. In the order of the compute stream it waits for the other ranks as
