@@ -224,22 +224,20 @@ TEST(MoeDispatch, NoTokens) {
     play(Exec(), MoeGroup::random(4, 8, 0, 2, 0, 8, engine), 1, multiple, {24, DType::bf16}, engine);
 }
 
-/// The rows that DispatchRounds gives to a rank in a round, by the messages of all ranks.
-std::vector<MoeGroup::Row> rows_by_messages(std::deque<model::DispatchRounds>& all, int rank, std::int64_t k) {
-  std::vector<MoeGroup::Row> arrived;
-  for (std::size_t from = 0; from < all.size(); ++from) {
-    const auto round = all[from].round(k);
-    for (std::int64_t i = 0; i < round.send_rows[at(rank)]; ++i)
-      arrived.push_back({static_cast<int>(from), round.send_first[at(rank)] + i});
-  }
-  const auto n = static_cast<std::int64_t>(arrived.size());
-  std::vector<std::int32_t> arrival(arrived.size()), place(arrived.size());
-  const auto host = [&](std::vector<std::int32_t>& v) {
-    return Tensor{reinterpret_cast<std::byte*>(v.data()), {n}, DType::i32};
-  };
-  static_cast<void>(all[at(rank)].round(k, host(arrival), host(place)));
+/// The rows that DispatchRounds gives to a rank in a round: those of all messages, sorted by expert.
+std::vector<MoeGroup::Row> rows_by_messages(const MoeGroup& group, std::deque<model::DispatchRounds>& all, int rank,
+                                            std::int64_t k) {
   std::vector<MoeGroup::Row> rows;
-  for (const std::int32_t i : arrival) rows.push_back(arrived[at(i)]);
+  for (int from = 0; from < group.ranks; ++from) {
+    const auto round = all[at(from)].round(k);
+    for (std::int64_t i = 0; i < round.send_rows[at(rank)]; ++i) rows.push_back({from, round.send_first[at(rank)] + i});
+  }
+  const auto expert_of = [&](const MoeGroup::Row& row) {
+    std::int64_t expert = 0;
+    for (std::int64_t end = group.count(row.from, 0); end <= row.row; end += group.count(row.from, expert)) ++expert;
+    return expert;
+  };
+  std::ranges::stable_sort(rows, {}, expert_of);
   return rows;
 }
 
@@ -265,7 +263,7 @@ TEST(MoeDispatchRounds, EqualThoseOfTheHost) {
       const auto order = group.received(rank, 1);
       const auto first = stored<std::int32_t>(own.first), rows = stored<std::int32_t>(own.rows);
       for (std::int64_t k = 0; k < rounds; ++k) {
-        const auto want = rows_by_messages(all, rank, k);
+        const auto want = rows_by_messages(group, all, rank, k);
         const auto begin = order.begin() + std::min(k * r, static_cast<std::int64_t>(order.size()));
         EXPECT_TRUE(std::equal(want.begin(), want.end(), begin, begin + static_cast<std::int64_t>(want.size())));
         const auto round = all[at(rank)].round(k);
