@@ -86,6 +86,18 @@ std::shared_ptr<DeviceMemory> Communicator::all_to_all_memory(std::size_t bytes)
   return group_->device == nullptr ? nullptr : group_->device->all_to_all_memory(*this, bytes);
 }
 
+std::shared_ptr<PushMemory> Communicator::push_memory(std::size_t bytes) const {
+  return group_->device == nullptr ? nullptr : group_->device->push_memory(*this, bytes);
+}
+
+void Communicator::begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
+                              PeersRead peers_read) const {
+  SHARD8_REQUIRE(group_->device != nullptr, "push in group '{}': a device and several ranks are needed", group_->name);
+  group_->device->begin_push(memory, sent, label, peers_read);
+}
+
+Request Communicator::end_push() const { return Request(group_->device->end_push()); }
+
 std::size_t Communicator::reduce_memory_bytes(std::size_t shard_bytes, int group_size) {
   return tensor::aligned(shard_bytes) * static_cast<std::size_t>(group_size - 1);
 }

@@ -27,6 +27,7 @@ class Device;
 class DeviceMemory;
 class Group;
 class HostWaits;
+class PushMemory;
 struct PeerPart;
 struct Placement;
 
@@ -127,6 +128,12 @@ class Communicator {
   /// the same bytes on every rank; all ranks must free it together, before the communicator.
   std::shared_ptr<DeviceMemory> all_to_all_memory(std::size_t bytes) const;
 
+  /// On devices: memory of this rank into which kernels of all ranks of the group write, for push(), where ranks can
+  /// write to each other's memory. Its bytes are 0 at first. Null on hosts, in a group of one, and where ranks cannot
+  /// write; the lines of Device::describe() say why. Collective, with the same bytes on every rank; all ranks must free
+  /// it together, before the communicator.
+  std::shared_ptr<PushMemory> push_memory(std::size_t bytes) const;
+
   /// Another handle of the same group, for an owner that lives longer than this object.
   Communicator same() const;
 
@@ -194,6 +201,29 @@ class Communicator {
   /// numbers. On devices nobody does: the call may not end, or rows in `out` may be wrong. `label`: see
   /// all_gather_in_place.
   [[nodiscard]] Request all_to_all(std::span<const AllToAllItem> items, std::string_view label = {}) const;
+
+  /// Whether a push() waits until all ranks have read what was pushed before.
+  enum class PeersRead : std::uint8_t {
+    waited_for,  ///< it waits until the compute streams of all ranks have come to this call
+    known        ///< it does not. Allowed if, on every rank, a push of this memory came to its end after the rank last
+                 ///< used the bytes that are now written. It did where dispatch and combine write to different bytes
+                 ///< in turns, and combine's write() is the last to read what was dispatched
+  };
+  /// An all-to-all whose kernels the caller launches: they write to the memory of all ranks, so they alone know how
+  /// many rows go where, and no host waits. In the order of the compute stream it waits for the other ranks as
+  /// `peers_read` says, then write() launches kernels on the compute stream, then it waits until those of all ranks are
+  /// complete. What the compute stream is given afterwards sees what all ranks have written to this rank's memory.
+  /// Kernels write to the memory of rank r at memory.of(r), this rank's included. `sent` are tensors of the bytes that
+  /// the call is recorded with, as Collective::all_to_all; the host knows only what is sent on average, or at most.
+  /// Their data are not used. `label`: see all_gather_in_place. An exception of write() ends the job: other ranks wait.
+  /// On hosts and in a group of one Error(failed).
+  template <class Write>
+  [[nodiscard]] Request push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
+                             const Write& write, PeersRead peers_read = PeersRead::waited_for) const {
+    begin_push(memory, sent, label, peers_read);
+    write();
+    return end_push();
+  }
 
   struct SendReceiveItem {
     tensor::Tensor out, in;
@@ -297,6 +327,9 @@ class Communicator {
   void require_shard(const tensor::Tensor& whole, const tensor::Tensor& shard) const;
   Request exchange(profile::Collective op, std::span<const tensor::Tensor> sent, std::span<const PeerPart> parts,
                    std::string_view label) const;
+  void begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
+                  PeersRead peers_read) const;
+  Request end_push() const;
   std::shared_ptr<Group> group_;
   int rank_ = 0, size_ = 1;
 };

@@ -39,6 +39,13 @@ class DeviceMemory {
   virtual std::size_t bytes() const = 0;
 };
 
+/// Memory of the device into which kernels of all ranks of a group write: see Communicator::push.
+class PushMemory : public DeviceMemory {
+ public:
+  /// The memory of a rank, at the address with which this rank writes to it. That of this rank is data().
+  virtual std::byte* of(int rank) const = 0;
+};
+
 /// The collectives of a group of several ranks, as Communicator declares them, on tensors that Communicator has
 /// checked. A null DeviceCall means that the collective is on the compute stream, in that stream's order.
 class DeviceGroup {
@@ -66,6 +73,13 @@ class DeviceGroup {
                                std::span<const PeerPart> parts, std::string_view label) = 0;
   /// See Communicator::all_to_all_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> all_to_all_memory(const Communicator& group, std::size_t bytes) = 0;
+  /// See Communicator::push_memory. Collective over `group`, the group of this object.
+  virtual std::shared_ptr<PushMemory> push_memory(const Communicator& group, std::size_t bytes) = 0;
+  /// See Communicator::push. What the compute stream is given between the two calls writes to the memory. `memory` is
+  /// of push_memory().
+  virtual void begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
+                          Communicator::PeersRead peers_read) = 0;
+  virtual DeviceCall* end_push() = 0;
   /// See Communicator::gather_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) = 0;
   /// See Communicator::reduce_memory. Collective over `group`, the group of this object.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "comm/device.hpp"
 #include "comm/host_waits.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tests/comm/all_to_all.hpp"
@@ -249,6 +250,20 @@ TEST(AllToAll, different_counts_of_two_ranks_are_found) {
   expect_difference(1, 0, "a message of rank 0 has more bytes, but 0 are expected");
   // As many bytes more as a message has.
   expect_difference(3, 2, "a message of rank 0 has more bytes, but 0 are expected", {.message_bytes = 12});
+}
+
+TEST(AllToAll, hosts_have_no_memory_to_push_into) {
+  const Communicator group = world();
+  EXPECT_EQ(group.push_memory(4096), nullptr);
+  struct Other final : PushMemory {
+    std::byte* data() const override { return nullptr; }
+    std::size_t bytes() const override { return 0; }
+    std::byte* of(int) const override { return nullptr; }
+  } memory;
+  bool written = false;
+  const std::string error = error_of([&] { group.push(memory, {}, "experts", [&] { written = true; }).wait(); });
+  EXPECT_NE(error.find("push in group 'world': a device and several ranks are needed"), std::string::npos) << error;
+  EXPECT_FALSE(written);
 }
 
 TEST(AllToAll, refuses_what_does_not_fit) {

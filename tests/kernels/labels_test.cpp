@@ -20,6 +20,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/moe.hpp"
+#include "kernels/moe_dispatch.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
@@ -115,6 +116,11 @@ std::vector<Operator> moe_operators(DType dtype) {
   const auto narrow = make({pairs, f}, dtype), wide = make({pairs, 2 * f}, dtype), dvalues = make({pairs}, DType::fp32);
   const auto total = std::make_shared<Total>();
   const auto routing = [=] { return kernels::MoeRouting{*probabilities, *chosen, *weights}; };
+  const auto sent = std::make_shared<Buffer>(Shape{1, e}, DType::i32, 1.0), first = ints({1, e});
+  const auto table = ints({kernels::moe_dispatch_table_count(1, e, 1)}), end = ints({1});
+  const auto received = make({16 * e, h}, dtype);
+  const auto dispatch = [=] { return kernels::MoeDispatch{*sent, 0, 16 * e, 16, *first, *first, *end, *table}; };
+  const auto to = [](const Buffer& matrix) { return kernels::RankAddresses{{matrix.tensor().data}}; };
   return {
       {"moe_route", [=](const Exec& exec) { kernels::moe_route(exec, routing(), *logits, true); }},
       {"moe_route_backward",
@@ -130,6 +136,12 @@ std::vector<Operator> moe_operators(DType dtype) {
       {"moe_combine", [=](const Exec& exec) { kernels::moe_combine(exec, *x, {}, *rows, *position); }},
       {"moe_combine_values",
        [=](const Exec& exec) { kernels::moe_combine_values(exec, *weights, *values, *position); }},
+      {"moe_rounds", [=](const Exec& exec) { kernels::moe_rounds(exec, dispatch()); }},
+      {"moe_push_rows",
+       [=](const Exec& exec) { kernels::moe_push_rows(exec, to(*received), {}, dispatch(), 0, *x, *source, {}); }},
+      {"moe_push_results",
+       [=](const Exec& exec) { kernels::moe_push_results(exec, to(*rows), {}, dispatch(), 0, *received, {}); }},
+      {"moe_zero_padding", [=](const Exec& exec) { kernels::moe_zero_padding(exec, *received, {}, dispatch(), 0); }},
       {"moe_swiglu_forward", [=](const Exec& exec) { kernels::moe_swiglu_forward(exec, *narrow, *wide, *values); }},
       {"moe_swiglu_backward",
        [=](const Exec& exec) { kernels::moe_swiglu_backward(exec, *wide, *dvalues, *narrow, *wide, *values); }},

@@ -79,6 +79,7 @@ NcclGroup::~NcclGroup() {
   for (const Route& route : {gather_, reduce_, all_reduce_}) {
     if (route.lane != nullptr) route.lane->drain();
   }
+  if (pushes_) device_.compute_lane().drain();
 }
 
 void NcclGroup::begin_group(const char* purpose, const Route& route) const {
@@ -278,6 +279,25 @@ DeviceCall* NcclGroup::exchange(profile::Collective op, std::span<const tensor::
       SHARD8_CUDA_CHECK(cudaMemcpyAsync(out.data, in.data, in.bytes(), cudaMemcpyDeviceToDevice, stream));
   }
   return route.lane->end(call);
+}
+
+void NcclGroup::begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
+                           Communicator::PeersRead peers_read) {
+  SHARD8_REQUIRE(push_.call == nullptr, "a push {} begins before the push before it has ended", where(*info_));
+  auto* const pushed = dynamic_cast<peer::PushedMemory*>(&memory);
+  SHARD8_REQUIRE(pushed != nullptr, "a push {} to memory that is not of push_memory()", where(*info_));
+  Lane& lane = device_.compute_lane();
+  push_ = {pushed, &lane.next(info_, Collective::all_to_all, label)};
+  pushes_ = true;
+  for (const tensor::Tensor& t : sent) push_.call->count(t);
+  lane.start(*push_.call, pushed->next_call());
+  pushed->begin(peers_read);
+}
+
+DeviceCall* NcclGroup::end_push() {
+  const Push push = std::exchange(push_, {});
+  push.memory->end();
+  return device_.compute_lane().end(*push.call);
 }
 
 /// Throws when the group has no lane for the operation.

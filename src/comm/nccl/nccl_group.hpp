@@ -97,6 +97,10 @@ class NcclGroup final : public DeviceGroup {
   DeviceCall* exchange(profile::Collective op, std::span<const tensor::Tensor> sent, std::span<const PeerPart> parts,
                        std::string_view label) override;
   std::shared_ptr<DeviceMemory> all_to_all_memory(const Communicator& group, std::size_t bytes) override;
+  std::shared_ptr<PushMemory> push_memory(const Communicator& group, std::size_t bytes) override;
+  void begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
+                  Communicator::PeersRead peers_read) override;
+  DeviceCall* end_push() override;
   std::shared_ptr<DeviceMemory> gather_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> reduce_memory(const Communicator& group, std::size_t bytes) override;
   std::shared_ptr<DeviceMemory> all_reduce_memory(const Communicator& group, std::size_t bytes) override;
@@ -127,6 +131,12 @@ class NcclGroup final : public DeviceGroup {
   std::weak_ptr<peer::PushSums> push_sums_;
   std::weak_ptr<TreeSums> tree_sums_;
   std::weak_ptr<peer::SlotMemory> slots_;
+  struct Push {
+    peer::PushedMemory* memory = nullptr;
+    Call* call = nullptr;
+  };
+  Push push_;            ///< between begin_push() and end_push()
+  bool pushes_ = false;  ///< the compute lane has calls of this group
   std::vector<std::unique_ptr<DeviceGather>> gathers_;
   std::vector<std::unique_ptr<DeviceScatter>> scatters_;
 };

@@ -166,4 +166,18 @@ std::shared_ptr<DeviceMemory> NcclGroup::all_to_all_memory(const Communicator& g
   return memory;
 }
 
+std::shared_ptr<PushMemory> NcclGroup::push_memory(const Communicator& group, std::size_t bytes) {
+  const HostWaits::Wait wait(group.waits(), subject_of("making push memory", *info_));
+  const cudaStream_t stream = device_.compute_lane().stream();
+  const std::string problem =
+      may_use_peers() ? problem_with_peers(group, stream) : fmt::format("the deck asks for NCCL");
+  if (!problem.empty()) {
+    device_.state(fmt::format("group '{}': all-to-alls by kernels that write peers' memory are not active: {}",
+                              info_->name, problem));
+    return nullptr;
+  }
+  device_.state(fmt::format("group '{}': all-to-alls by kernels that write peers' memory: active", info_->name));
+  return std::make_shared<peer::PushedMemory>(group, bytes, stream);
+}
+
 }  // namespace shard8::comm::nccl

@@ -95,6 +95,14 @@ __global__ void __launch_bounds__(kThreads)
   if (turn.last) end(handshake);
 }
 
+/// Stores of kernels before this one are complete, but perhaps not visible to other devices; the fence makes them so.
+__global__ void meet_peers(Handshake handshake, bool ready, bool done) {
+  __threadfence_system();
+  if (ready) tell(handshake, Handshake::ready);
+  if (done) tell(handshake, Handshake::done);
+  await(handshake, done ? Handshake::done : Handshake::ready);
+}
+
 /// As many blocks as there is work for. Without work one block, because ranks tell each other all the same.
 unsigned grid(std::int64_t vectors, int of_thread, std::int64_t rest, int most) {
   const std::int64_t of_block = static_cast<std::int64_t>(kThreads) * of_thread;
@@ -142,6 +150,12 @@ void ExchangeKernels::copy(const Handshake& handshake, Turn turn, const std::byt
   kernel<<<grid(vectors, kCopied, size - vectors * 16, blocks), kThreads, 0, stream>>>(handshake, turn, from, vectors,
                                                                                        size, to);
   SHARD8_CUDA_CHECK_LAUNCH("copy_to_peers");
+}
+
+void ExchangeKernels::meet(const Handshake& handshake, Meeting meeting) const {
+  static_assert(kMostRanks <= 32);
+  meet_peers<<<1, 32, 0, stream>>>(handshake, meeting != Meeting::done, meeting != Meeting::ready);
+  SHARD8_CUDA_CHECK_LAUNCH("meet_peers");
 }
 
 void ExchangeKernels::copy_rows(const Handshake& handshake, const std::byte* from, std::size_t rows, std::size_t width,

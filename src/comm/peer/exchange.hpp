@@ -33,6 +33,12 @@ struct ExchangeKernels {
   void copy_rows(const Handshake& handshake, const std::byte* from, std::size_t rows, std::size_t width,
                  std::size_t pitch, const Destinations& to) const;
 
+  /// Tells the other ranks that this rank's stream has come to `word`, and waits until they have told this rank so.
+  /// What their streams did before is then visible to what this stream is given next. One thread block waits. With
+  /// Meeting::done_alone no kernel has told them Handshake::ready; this one tells them both words.
+  enum class Meeting { ready, done, done_alone };
+  void meet(const Handshake& handshake, Meeting meeting) const;
+
   /// See sum_parts().
   void sum(const Handshake& handshake, Turn turn, void* out, tensor::DType dtype, std::int64_t count,
            const Parts& parts) const;

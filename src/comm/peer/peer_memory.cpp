@@ -119,6 +119,16 @@ void ExchangeMemory::reduce_scatter(std::span<const Communicator::ReduceScatterI
   }
 }
 
+void PushedMemory::begin(Communicator::PeersRead peers_read) {
+  using Meeting = ExchangeKernels::Meeting;
+  handshake_ = block_.handshake();
+  const bool waits = peers_read == Communicator::PeersRead::waited_for;
+  if (waits) kernels_.meet(handshake_, Meeting::ready);
+  ends_by_ = waits ? Meeting::done : Meeting::done_alone;
+}
+
+void PushedMemory::end() { kernels_.meet(handshake_, ends_by_); }
+
 namespace {
 
 /// Parts of equal distance lie one behind the other.

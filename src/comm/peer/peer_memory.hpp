@@ -72,6 +72,34 @@ class ExchangeMemory final : public DeviceMemory {
   ExchangeKernels kernels_;
 };
 
+/// Memory of each rank into which kernels of all ranks write, between two meetings of the ranks.
+class PushedMemory final : public PushMemory {
+ public:
+  /// Collective; see PeerBlock.
+  PushedMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream)
+      : block_(group, bytes, stream), kernels_{stream, 1} {}
+  /// In memory that exists; see PeerBlock.
+  PushedMemory(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
+      : block_(std::move(memory), bytes, stream), kernels_{stream, 1} {}
+
+  std::byte* data() const override { return block_.data(); }
+  std::size_t bytes() const override { return block_.bytes(); }
+  std::byte* of(int rank) const override { return block_.of(rank); }
+  /// What the stream is given next may write to all ranks' memory. With PeersRead::waited_for, the stream first waits
+  /// until all ranks' streams have come to this call.
+  void begin(Communicator::PeersRead peers_read);
+  /// What the stream is given next sees all that the ranks' streams have written since begin().
+  void end();
+  /// What a watchdog's thread reads of the next begin() and its end(), to find out which peers are late.
+  CallWords next_call() const { return block_.next_call(); }
+
+ private:
+  PeerBlock block_;
+  ExchangeKernels kernels_;
+  Handshake handshake_;  ///< between begin() and end()
+  ExchangeKernels::Meeting ends_by_ = ExchangeKernels::Meeting::done;
+};
+
 /// Memory with a slot for each peer that sends to this rank in one call. Copy engines of every rank push its parts into
 /// the slots of their receivers, who copy them to their tensors: a sender does not know where they belong.
 class SlotMemory final : public DeviceMemory {

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
+#include "kernels/kokkos/dispatch_table.hpp"
+#include "kernels/kokkos/warp_rows.hpp"
+#include "kernels/moe_dispatch.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+constexpr int kBytes = 16;  ///< of a load or store
+
+/// Rows of bytes, copied by one warp each.
+struct RowBytes {
+  std::int64_t count;
+  bool fits;  ///< rows are whole packs of kBytes, on all ranks
+
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void copy(const AnyTeam& team, std::byte* to, const std::byte* from) const {
+    constexpr int kPacks = 4;  // a row of 2 KiB at once
+    row_packs<kBytes, kPacks>(
+        team, count, fits,
+        [out = reinterpret_cast<std::uint8_t*>(to), in = reinterpret_cast<const std::uint8_t*>(from)](
+            auto w, std::int64_t i) { w.store_lanes(out, i, w.load(in, i)); });
+  }
+};
+
+RowBytes bytes_of_rows(const tensor::Tensor& from, const RankAddresses& to, int ranks) {
+  const auto bytes = from.cols() * static_cast<std::int64_t>(tensor::size_of(from.dtype));
+  bool fits = packs_fit<kBytes>(bytes, reinterpret_cast<const std::uint8_t*>(from.data));
+  for (int r = 0; r < ranks; ++r) fits = fits && packs_fit<kBytes>(bytes, reinterpret_cast<std::uint8_t*>(to.of[r]));
+  return {bytes, fits};
+}
+
+/// Calls f(team, i, workers) for i in [0, workers): f works on i, i + workers, and so on. At most `most` items have
+/// work; kernels know the number that do.
+template <class F>
+void for_workers(const Exec& exec, const char* label, std::int64_t most, const F& f) {
+  // A device's multiprocessors have at most 32 teams at once, which are half of the threads they can have.
+  const std::int64_t at_once = exec.concurrency() / (kHostExec ? 1 : 2 * kWarp);
+  const std::int64_t workers = std::min(most, std::max<std::int64_t>(at_once, 1));
+  for_warp_rows(exec, label, workers, f.with(workers));
+}
+
+struct PushRows {
+  RankAddresses rows, numbers;
+  DispatchTable table;
+  RowBytes row;
+  const std::byte* tokens;
+  const std::int32_t* source;
+  const float* values;  ///< may be null
+  std::int64_t round;
+  std::int32_t per_token;
+  std::int64_t workers = 1;
+
+  PushRows with(std::int64_t count) const {
+    PushRows all = *this;
+    all.workers = count;
+    return all;
+  }
+
+  /// Consecutive items are rows of different ranks, so that all links are used from the beginning to the end. Each rank
+  /// begins with another one.
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t worker) const {
+    const std::int32_t* const from = table.bounds + round * table.ranks;
+    const std::int32_t* const until = from + table.ranks;
+    std::int32_t most = 0;
+    for (int to = 0; to < table.ranks; ++to) most = until[to] - from[to] > most ? until[to] - from[to] : most;
+    const auto ranks = static_cast<std::uint32_t>(table.ranks);
+    const std::uint32_t items = static_cast<std::uint32_t>(most) * ranks, step = static_cast<std::uint32_t>(workers);
+    for (std::uint32_t i = static_cast<std::uint32_t>(worker); i < items; i += step) {
+      const auto to = static_cast<int>((i + static_cast<std::uint32_t>(table.rank) + 1) % ranks);
+      const auto p = from[to] + static_cast<std::int32_t>(i / ranks);
+      if (p < until[to]) push(team, to, p);
+    }
+  }
+
+ private:
+  /// Sends the sorted row p to rank `to`.
+  template <class AnyTeam>
+  KOKKOS_FORCEINLINE_FUNCTION void push(const AnyTeam& team, int to, std::int32_t p) const {
+    const std::int32_t* const begin = table.begin + std::int64_t{table.rank} * table.experts;
+    const int expert = to * table.local + last_at_most(begin + to * table.local, table.local, p);
+    const std::int64_t at = std::int64_t{table.place[std::int64_t{expert} * table.ranks + table.rank]} + p -
+                            begin[expert] - round * table.round_rows;
+    const std::int32_t pair = source[p];
+    row.copy(team, rows.of[to] + at * row.count, tokens + pair / per_token * row.count);
+    if (values != nullptr) once(team, [&] { reinterpret_cast<float*>(numbers.of[to])[at] = values[pair]; });
+  }
+};
+
+struct PushResults {
+  RankAddresses rows, numbers;
+  DispatchTable table;
+  RowBytes row;
+  const std::byte* results;
+  const float* values;  ///< may be null
+  const std::int32_t* end;
+  std::int64_t round;
+  std::int64_t workers = 1;
+
+  PushResults with(std::int64_t count) const {
+    PushResults all = *this;
+    all.workers = count;
+    return all;
+  }
+
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t worker) const {
+    const std::int64_t rows_of_round = end[round], first_expert = std::int64_t{table.rank} * table.local;
+    const std::int32_t* const place = table.place + first_expert * table.ranks;  // ascending: experts, then ranks
+    for (std::int64_t at = worker; at < rows_of_round; at += workers) {
+      const std::int64_t position = round * table.round_rows + at;
+      const int run = last_at_most(place, table.local * table.ranks, position);
+      const int to = run % table.ranks;
+      const std::int64_t of_run = std::int64_t{to} * table.experts + first_expert + run / table.ranks;
+      const std::int64_t number = position - place[run];
+      if (number >= table.counts[of_run]) continue;  // padding
+      const std::int64_t p = table.begin[of_run] + number;
+      row.copy(team, rows.of[to] + p * row.count, results + at * row.count);
+      if (values != nullptr) once(team, [&] { reinterpret_cast<float*>(numbers.of[to])[p] = values[at]; });
+    }
+  }
+};
+
+/// Throws unless rows of this dtype can be sent.
+void require_copied(const char* kernel, tensor::DType dtype) {
+  const auto bytes = tensor::size_of(dtype);
+  SHARD8_REQUIRE(bytes == 1 || bytes == 2 || bytes == 4, "{}: rows of {}; allowed are 1, 2 and 4 bytes an element",
+                 kernel, tensor::name_of(dtype));
+}
+
+}  // namespace
+
+void moe_push_rows(const Exec& exec, const RankAddresses& rows, const RankAddresses& numbers,
+                   const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& tokens,
+                   const tensor::Tensor& source, const tensor::Tensor& values) {
+  constexpr auto kName = "moe_push_rows";
+  require_round(kName, dispatch, round);
+  require_copied(kName, tokens.dtype);
+  const std::int64_t pairs = source.count(), per_token = tokens.rows() == 0 ? 1 : pairs / tokens.rows();
+  require_count(kName, "source", source, tokens.rows() * per_token);
+  if (!values.empty()) require_count(kName, "values", values, pairs);
+  SHARD8_REQUIRE(pairs * dispatch.ranks() <= std::numeric_limits<std::int32_t>::max(),
+                 "{}: {} rows on each of {} ranks; allowed are 2^31 - 1 together", kName, pairs, dispatch.ranks());
+  for_workers(exec, "shard8::kernels::moe_push_rows", pairs * dispatch.ranks(),
+              PushRows{rows, numbers, DispatchTable(dispatch), bytes_of_rows(tokens, rows, dispatch.ranks()),
+                       tokens.data, source.as<std::int32_t>(), values.empty() ? nullptr : values.as<float>(), round,
+                       static_cast<std::int32_t>(per_token)});
+}
+
+void moe_push_results(const Exec& exec, const RankAddresses& rows, const RankAddresses& numbers,
+                      const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& results,
+                      const tensor::Tensor& values) {
+  constexpr auto kName = "moe_push_results";
+  require_round(kName, dispatch, round);
+  require_copied(kName, results.dtype);
+  require_count(kName, "results", results, dispatch.round_rows * results.cols());
+  if (!values.empty()) require_count(kName, "values", values, dispatch.round_rows);
+  for_workers(
+      exec, "shard8::kernels::moe_push_results", dispatch.round_rows,
+      PushResults{rows, numbers, DispatchTable(dispatch), bytes_of_rows(results, rows, dispatch.ranks()), results.data,
+                  values.empty() ? nullptr : values.as<float>(), dispatch.end.as<std::int32_t>(), round});
+}
+
+void moe_zero_padding(const Exec& exec, const tensor::Tensor& rows, const tensor::Tensor& numbers,
+                      const MoeDispatch& dispatch, std::int64_t round) {
+  constexpr auto kName = "moe_zero_padding";
+  require_round(kName, dispatch, round);
+  require_count(kName, "rows", rows, dispatch.round_rows * rows.cols());
+  if (!numbers.empty()) require_count(kName, "numbers", numbers, dispatch.round_rows);
+  const std::int64_t most = dispatch.multiple - 1, bytes = rows.cols() * static_cast<std::int64_t>(size_of(rows.dtype));
+  auto* const matrix = reinterpret_cast<std::uint8_t*>(rows.data);
+  const bool fits = packs_fit<kBytes>(bytes, matrix);
+  auto* const vector = numbers.empty() ? nullptr : numbers.as<float>();
+  const auto multiple = static_cast<std::int32_t>(dispatch.multiple);
+  const auto* const first = dispatch.first.as<std::int32_t>() + round * dispatch.local();
+  const auto* const count = dispatch.rows.as<std::int32_t>() + round * dispatch.local();
+  for_warp_rows(
+      exec, "shard8::kernels::moe_zero_padding", dispatch.local() * most,
+      SHARD8_LAMBDA(const Team& team, std::int64_t i) {
+        const std::int64_t e = i / most, of_expert = i % most;
+        const std::int64_t padding = (multiple - count[e] % multiple) % multiple;
+        if (of_expert >= padding) return;
+        const std::int64_t at = std::int64_t{first[e]} + count[e] + of_expert;
+        row_packs<kBytes>(team, bytes, fits, [to = matrix + at * bytes](auto w, std::int64_t k) {
+          w.fill(to, k, [](int) { return std::uint8_t{0}; });
+        });
+        if (vector != nullptr) once(team, [&] { vector[at] = 0; });
+      });
+}
+
+}  // namespace shard8::kernels

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kokkos/dispatch_table.hpp"
+#include "kernels/kokkos/loops.hpp"
+#include "kernels/moe_dispatch.hpp"
+
+namespace shard8::kernels {
+namespace {
+
+/// One team finds the rounds. Each part of its work reads what the part before has written.
+struct Rounds {
+  static constexpr int kAtOnce = 8;
+  DispatchTable table;
+  std::int64_t multiple;
+  std::int32_t *first, *rows, *end;
+
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t padded(std::int64_t n) const {
+    return (n + multiple - 1) / multiple * multiple;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static std::int64_t clamped(std::int64_t x, std::int64_t most) {
+    return x < 0 ? 0 : (x < most ? x : most);
+  }
+
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t) const {
+    const DispatchTable t = table;
+    // Until its next part, place[e, 0] is how many padded rows the expert has.
+    row_for(team, t.ranks,
+            [=](std::int64_t s) { sum_up(t.begin + s * t.experts, t.counts + s * t.experts, t.experts); });
+    row_for(team, t.experts, [=, *this](std::int64_t e) {
+      std::int64_t n = 0;
+      for (int s = 0; s < t.ranks; ++s) n += t.counts[std::int64_t{s} * t.experts + e];
+      t.place[e * t.ranks] = static_cast<std::int32_t>(padded(n));
+    });
+    row_barrier(team);
+    row_for(team, t.ranks, [=](std::int64_t to) {
+      std::int32_t at = 0;
+      for (std::int64_t e = to * t.local; e < (to + 1) * t.local; ++e) {
+        const std::int32_t n = t.place[e * t.ranks];
+        t.place[e * t.ranks] = at;
+        at += n;
+      }
+    });
+    row_barrier(team);
+    row_for(team, t.experts, [=](std::int64_t e) {
+      std::int32_t at = t.place[e * t.ranks];
+      for (int s = 0; s < t.ranks; ++s) {
+        t.place[e * t.ranks + s] = at;
+        at += t.counts[std::int64_t{s} * t.experts + e];
+      }
+    });
+    row_barrier(team);
+    find_bounds(team, t);
+    find_rows(team, t);
+  }
+
+ private:
+  /// Writes the sum of all counts before each count.
+  KOKKOS_INLINE_FUNCTION static void sum_up(std::int32_t* sums, const std::int32_t* counts, int n) {
+    std::int32_t sum = 0;
+    for (int i = 0; i < n; i += kAtOnce) {
+      std::int32_t count[kAtOnce];
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) count[u] = i + u < n ? counts[i + u] : 0;
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) {
+        if (i + u < n) sums[i + u] = sum;
+        sum += count[u];
+      }
+    }
+  }
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void find_bounds(const AnyTeam& team, const DispatchTable& t) const {
+    row_for(team, std::int64_t{t.rounds + 1} * t.ranks, [=](std::int64_t i) {
+      const std::int64_t round = i / t.ranks, to = i % t.ranks, own = std::int64_t{t.rank} * t.experts;
+      std::int64_t n = t.begin[own + to * t.local];
+      for (std::int64_t e = to * t.local; e < (to + 1) * t.local; ++e)
+        n += clamped(round * t.round_rows - t.place[e * t.ranks + t.rank], t.counts[own + e]);
+      t.bounds[i] = static_cast<std::int32_t>(n);
+    });
+  }
+  template <class AnyTeam>
+  KOKKOS_INLINE_FUNCTION void find_rows(const AnyTeam& team, const DispatchTable& t) const {
+    const std::int64_t of_rank = std::int64_t{t.rank} * t.local;
+    const auto begin_of = [=](std::int64_t e) -> std::int64_t { return t.place[(of_rank + e) * t.ranks]; };
+    const auto end_of = [=](std::int64_t e) -> std::int64_t {
+      const std::int64_t last = t.ranks - 1;
+      return t.place[(of_rank + e) * t.ranks + last] + std::int64_t{t.counts[last * t.experts + of_rank + e]};
+    };
+    std::int32_t *const first_row = first, *const count = rows, *const ends = end;
+    row_for(team, std::int64_t{t.rounds} * t.local, [=](std::int64_t i) {
+      const std::int64_t e = i % t.local, before = i / t.local * t.round_rows;
+      const std::int64_t from = clamped(begin_of(e) - before, t.round_rows);
+      first_row[i] = static_cast<std::int32_t>(from);
+      count[i] = static_cast<std::int32_t>(clamped(end_of(e) - before, t.round_rows) - from);
+    });
+    row_for(team, t.rounds, [=, *this](std::int64_t k) {
+      const std::int64_t begin = begin_of(t.local - 1), all = begin + padded(end_of(t.local - 1) - begin);
+      ends[k] = static_cast<std::int32_t>(clamped(all - k * t.round_rows, t.round_rows));
+    });
+  }
+};
+
+}  // namespace
+
+std::int64_t moe_dispatch_table_count(int ranks, std::int64_t experts, std::int64_t rounds) {
+  return ranks * (2 * experts + rounds + 1);
+}
+
+void moe_rounds(const Exec& exec, const MoeDispatch& dispatch) {
+  require_dispatch("moe_rounds", dispatch);
+  for_rows(exec, "shard8::kernels::moe_rounds", 1,
+           Rounds{DispatchTable(dispatch), dispatch.multiple, dispatch.first.as<std::int32_t>(),
+                  dispatch.rows.as<std::int32_t>(), dispatch.end.as<std::int32_t>()});
+}
+
+}  // namespace shard8::kernels
