@@ -88,11 +88,12 @@ void moe_count(const tensor::Exec& exec, const tensor::Tensor& totals, const ten
 
 /// Copies rows by number: y[i] = x[source[i] / per_token], for y (N, H), x (any number of rows, H) and source (N) i32.
 /// With per_token = K and the source of moe_sort() each pair gets the row of its token; with 1, row source[i] itself.
-/// Each source[i] / per_token must be a row of x. x and y have one dtype, of 1, 2 or 4 bytes.
+/// Each source[i] / per_token must be a row of x; a source of −1 gives a row of zeros. x and y have one dtype, of 1, 2
+/// or 4 bytes.
 void moe_gather_rows(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
                      const tensor::Tensor& source, std::int64_t per_token);
-/// y[i] = x[index[i]], for y (N) fp32, x (M) fp32 of any count M, and index (N) i32. Each index must be at least 0 and
-/// below M.
+/// y[i] = x[index[i]], for y (N) fp32, x (M) fp32 of any count M, and index (N) i32. Each index must be below M, and at
+/// least 0, or −1, which gives 0.
 void moe_gather_values(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x,
                        const tensor::Tensor& index);
 
@@ -107,16 +108,17 @@ void moe_combine_values(const tensor::Exec& exec, const tensor::Tensor& y, const
                         const tensor::Tensor& position);
 
 /// SwiGLU (kernels/activation.hpp) of rows with a weight each: writes a (N, F) = weight·silu(gate)·up. gate_up (N, 2F)
-/// has rows [gate | up]; weights (N) is fp32. a and gate_up have one dtype, fp32 or bf16.
+/// has rows [gate | up]; weights (N) is fp32. a and gate_up have one dtype, fp32 or bf16. Unless end (1) i32 is empty,
+/// only rows below *end are read and written.
 void moe_swiglu_forward(const tensor::Exec& exec, const tensor::Tensor& a, const tensor::Tensor& gate_up,
-                        const tensor::Tensor& weights);
+                        const tensor::Tensor& weights, const tensor::Tensor& end = {});
 /// Writes dgate_up (N, 2F) and dweights (N) fp32, the gradients of gate_up and weights, given da (N, F), the gradient
 /// of a. dweights[n] = Σ_f da·silu(gate)·up. recomputed (N, F), unless empty, receives a with the bits that
 /// moe_swiglu_forward() gives. dgate_up may be gate_up, and recomputed may be da. All but the weights and dweights have
-/// one dtype, fp32 or bf16.
+/// one dtype, fp32 or bf16. `end` as in moe_swiglu_forward().
 void moe_swiglu_backward(const tensor::Exec& exec, const tensor::Tensor& dgate_up, const tensor::Tensor& dweights,
                          const tensor::Tensor& da, const tensor::Tensor& gate_up, const tensor::Tensor& weights,
-                         const tensor::Tensor& recomputed = {});
+                         const tensor::Tensor& recomputed = {}, const tensor::Tensor& end = {});
 
 /// Writes sums (2, B, E) fp32, for the B sequences of a micro-batch. sums[0,b,e] counts this rank's tokens of sequence
 /// b that chose e; sums[1,b,e] is the sum of their probabilities of e. chosen (T, K) i32 and probabilities (T, E) fp32

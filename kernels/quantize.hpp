@@ -57,6 +57,9 @@ void amax(const tensor::Exec& exec, const tensor::Tensor& amax, const tensor::Te
 void scale_of_amax(const tensor::Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
                    const tensor::Tensor& amax, const ScaleRule& rule, bool clear);
 
+/// inverses (n) fp32 = 1/scales (n) fp32: what quantize() writes as scale_inv.
+void inverse_scales(const tensor::Exec& exec, const tensor::Tensor& inverses, const tensor::Tensor& scales);
+
 /// Casts a matrix with one scale: out.data (any shape, e4m3 or e5m2) = cast(x·scale) and out.scale_inv (1) = 1/scale.
 /// out.scaling must be Scaling::tensor. x is fp32 or bf16, with the count of out.data. scale (1) fp32 lies in memory of
 /// the execution space. amax (1) i32, unless empty, becomes max(amax, amax of x). The cast rounds to nearest even and

@@ -18,11 +18,16 @@ void gather(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& x, 
   const bool fits = packs_fit<kN>(hidden, to, from);
   for_rows(
       exec, "shard8::kernels::moe_gather_rows", y.rows(), SHARD8_LAMBDA(const Team& team, std::int64_t row) {
-        const std::int64_t token = source[row] / per_token;
-        row_packs<kN>(team, hidden, fits,
-                      [out = to + row * hidden, in = from + token * hidden](auto w, std::int64_t i) {
-                        w.store_lanes(out, i, w.load(in, i));
-                      });
+        const std::int32_t number = source[row];
+        T* const out = to + row * hidden;
+        if (number < 0) {
+          row_packs<kN>(team, hidden, fits,
+                        [=](auto w, std::int64_t i) { w.store_lanes(out, i, decltype(w.load(out, i)){}); });
+          return;
+        }
+        row_packs<kN>(team, hidden, fits, [=, in = from + number / per_token * hidden](auto w, std::int64_t i) {
+          w.store_lanes(out, i, w.load(in, i));
+        });
       });
 }
 
@@ -117,7 +122,7 @@ void moe_gather_values(const Exec& exec, const tensor::Tensor& y, const tensor::
   const auto* number = index.as<std::int32_t>();
   for_each(
       exec, "shard8::kernels::moe_gather_values", y.count(),
-      SHARD8_LAMBDA(std::int64_t i) { to[i] = from[number[i]]; });
+      SHARD8_LAMBDA(std::int64_t i) { to[i] = number[i] < 0 ? 0.0f : from[number[i]]; });
 }
 
 void moe_combine(const Exec& exec, const tensor::Tensor& y, const tensor::Tensor& addend, const tensor::Tensor& rows,

@@ -55,12 +55,13 @@ struct Backward {
 };
 
 template <class T>
-void forward(const Exec& exec, T* a, const Forward<T>& formula, std::int64_t rows) {
+void forward(const Exec& exec, T* a, const Forward<T>& formula, std::int64_t rows, const std::int32_t* end) {
   constexpr int kN = kPack<T>;
   const std::int64_t ffn = formula.ffn;
   const bool fits = packs_fit<kN>(ffn, a, formula.gate_up);
   for_rows(
       exec, "shard8::kernels::moe_swiglu_forward", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+        if (end != nullptr && row >= *end) return;
         const Forward<T> of = formula.row(row);
         row_packs<kN>(team, ffn, fits,
                       [=, out = a + row * ffn](auto w, std::int64_t i) { w.store(out, i, of.compute(w, i)); });
@@ -69,12 +70,14 @@ void forward(const Exec& exec, T* a, const Forward<T>& formula, std::int64_t row
 
 /// Writes dgate_up, dweights and, unless it is null, a. The sum of a row is computed in the pass that writes the row.
 template <class T>
-void backward(const Exec& exec, T* dgate_up, float* dweights, T* a, const Backward<T>& formula, std::int64_t rows) {
+void backward(const Exec& exec, T* dgate_up, float* dweights, T* a, const Backward<T>& formula, std::int64_t rows,
+              const std::int32_t* end) {
   constexpr int kN = kPack<T>;
   const std::int64_t ffn = formula.ffn;
   const bool fits = packs_fit<kN>(ffn, dgate_up, a, formula.da, formula.gate_up);
   for_rows(
       exec, "shard8::kernels::moe_swiglu_backward", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+        if (end != nullptr && row >= *end) return;
         const Backward<T> of = formula.row(row);
         T *const dgate = dgate_up + row * 2 * ffn, *const out = a == nullptr ? nullptr : a + row * ffn;
         const float sum = row_sum<kN, 1>(team, ffn, fits, [=](auto w, std::int64_t i) {
@@ -88,22 +91,28 @@ void backward(const Exec& exec, T* dgate_up, float* dweights, T* a, const Backwa
       });
 }
 
+const std::int32_t* end_of(const char* kernel, const tensor::Tensor& end) {
+  if (end.empty()) return nullptr;
+  require_count(kernel, "end", end, 1);
+  return end.as<std::int32_t>();
+}
+
 }  // namespace
 
 void moe_swiglu_forward(const Exec& exec, const tensor::Tensor& a, const tensor::Tensor& gate_up,
-                        const tensor::Tensor& weights) {
+                        const tensor::Tensor& weights, const tensor::Tensor& end) {
   constexpr auto kName = "moe_swiglu_forward";
   const auto rows = a.rows(), ffn = a.cols();
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   require_count(kName, "weights", weights, rows);
   dispatch_real(a.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    forward(exec, a.as<T>(), Forward<T>{gate_up.as<T>(), weights.as<float>(), ffn}, rows);
+    forward(exec, a.as<T>(), Forward<T>{gate_up.as<T>(), weights.as<float>(), ffn}, rows, end_of(kName, end));
   });
 }
 
 void moe_swiglu_backward(const Exec& exec, const tensor::Tensor& dgate_up, const tensor::Tensor& dweights,
                          const tensor::Tensor& da, const tensor::Tensor& gate_up, const tensor::Tensor& weights,
-                         const tensor::Tensor& recomputed) {
+                         const tensor::Tensor& recomputed, const tensor::Tensor& end) {
   constexpr auto kName = "moe_swiglu_backward";
   const auto rows = da.rows(), ffn = da.cols();
   require_count(kName, "dgate_up", dgate_up, 2 * rows * ffn);
@@ -113,7 +122,7 @@ void moe_swiglu_backward(const Exec& exec, const tensor::Tensor& dgate_up, const
   if (!recomputed.empty()) require_count(kName, "recomputed", recomputed, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
     backward(exec, dgate_up.as<T>(), dweights.as<float>(), recomputed.empty() ? nullptr : recomputed.as<T>(),
-             Backward<T>{da.as<T>(), gate_up.as<T>(), weights.as<float>(), ffn}, rows);
+             Backward<T>{da.as<T>(), gate_up.as<T>(), weights.as<float>(), ffn}, rows, end_of(kName, end));
   });
 }
 

@@ -99,6 +99,15 @@ void scale_of_amax(const Exec& exec, const tensor::Tensor& scale, const tensor::
       });
 }
 
+void inverse_scales(const Exec& exec, const tensor::Tensor& inverses, const tensor::Tensor& scales) {
+  const std::int64_t n = scales.count();
+  require_count("inverse_scales", "inverses", inverses, n);
+  auto* out = inverses.as<float>();
+  const auto* scale = scales.as<float>();
+  for_each(
+      exec, "shard8::kernels::inverse_scales", n, SHARD8_LAMBDA(std::int64_t i) { out[i] = 1.0f / scale[i]; });
+}
+
 void delayed_update(const Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
                     const tensor::Tensor& history, const tensor::Tensor& amax, std::int64_t row, std::int64_t filled,
                     AmaxOf of, const ScaleRule& rule) {

@@ -35,26 +35,11 @@ void require_build(const deck::MeshConfig& mesh) {
   if (mesh.backend == moves) refuse("mesh.backend", deck::to_string(mesh.backend), build);
 }
 
-namespace {
-
-/// A deck that says mesh.device = cuda is refused when it is loaded.
-void require_experts_on_hosts(const deck::Config& config) {
-  if (config.model.moe.on() && operation::on_device(config.mesh))
-    base::fail(base::ExitCode::environment,
-               "moe.experts = {}, but this program was built for CUDA devices: experts train on hosts; use a build for "
-               "hosts",
-               config.model.moe.experts);
-}
-
-}  // namespace
-
 void require_runnable(const deck::Config& config) {
-  require_experts_on_hosts(config);
   if (!operation::carried_by_hosts(config.run)) require_build(config.mesh);
 }
 
 void require_planned(const deck::Config& config) {
-  require_experts_on_hosts(config);
   if (!only_plans(config.mesh)) require_build(config.mesh);
 }
 

@@ -190,7 +190,8 @@ WorkKey WorkKey::of(const operation::Product& p) {
                  format_number(p.left),
                  format_number(p.right),
                  static_cast<std::int64_t>(p.out),
-                 p.accumulate ? 1 : 0};
+                 p.accumulate ? 1 : 0,
+                 p.groups};
   return key;
 }
 
@@ -225,7 +226,8 @@ operation::Product WorkKey::product() const {
           .left = format_of_number(n[4]),
           .right = format_of_number(n[5]),
           .out = static_cast<tensor::DType>(n[6]),
-          .accumulate = n[7] != 0};
+          .accumulate = n[7] != 0,
+          .groups = n[8]};
 }
 
 operation::Attention WorkKey::attention() const {

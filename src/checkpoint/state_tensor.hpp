@@ -25,7 +25,9 @@ enum class Content : std::uint8_t {
   fp8_rowwise_scale_inv,
   fp8_columnwise,  ///< the copy that dgrad reads, of recipes with two
   fp8_columnwise_scale_inv,
-  // The scaling state of all matrices in FP8. `layers` is the number of layers in FP8, with 4 linears each.
+  // The scaling state of all matrices in FP8. `layers` is the number of layers in FP8, with 4 linears each. With
+  // experts all numbers lie in one dimension, since weights then have more columns than other roles:
+  // fp8::ScalingState::kept_scales() and history().
   fp8_scale,            ///< (roles, 4·layers) fp32: 3 roles with delayed, only that of weights with current
   fp8_amax_history,     ///< (3·amax_history, 4·layers) i32: a row for each role and step
   fp8_history_entries,  ///< (3) i32: for each role, the number of steps that were ever added to its history

@@ -119,6 +119,13 @@ class BlockChecker {
   }
 
   void check_mlp() const {
+    if (check_.sound({"moe.experts", "moe.dense_layers", "model.layers"}) && config_.model.expert_layers() > 0) {
+      const std::int64_t ffn = config_.model.moe.ffn;  // experts are not cut by tensor
+      if (check_.sound({"moe.ffn"}) && ffn % block_ != 0)
+        check_.fail({"moe.ffn", "fp8.recipe"}, failure(check_.shown("moe.ffn")),
+                    hint() + nearest("moe.ffn", ffn, block_));
+      if (config_.model.expert_layers() == config_.model.layers) return;
+    }
     const std::int64_t ffn = config_.model.ffn;
     if (!check_.sound({"model.ffn", "mesh.tensor"}) || ffn % tensor_ != 0) return;
     check_local("model.ffn", "model.ffn", std::to_string(ffn), ffn);
@@ -158,6 +165,10 @@ class BlockChecker {
   std::string multiples(std::string_view key, std::int64_t given) const {
     std::int64_t step = block_ * tensor_;
     if (key == "model.hidden") step = std::lcm(step, config_.model.heads * (config_.model.arch == Arch::llama ? 2 : 1));
+    return nearest(key, given, step);
+  }
+
+  static std::string nearest(std::string_view key, std::int64_t given, std::int64_t step) {
     const std::int64_t below = given / step * step;
     return fmt::format("; {} could be {}{}", key, below > 0 ? fmt::format("{} or ", below) : "", below + step);
   }

@@ -12,19 +12,10 @@ constexpr std::int64_t kMostDrawn = 2048;
 
 /// Keys with which layers with experts do not go.
 void check_conflicts(const Checker& check, const Config& config) {
-  const auto refuse = [&](std::string_view path, const char* hint) {
-    check.fail({path, "moe.experts"},
-               fmt::format("{} does not go with {}", check.shown(path), check.shown("moe.experts")), hint);
-  };
   if (check.sound({"model.arch"}) && config.model.arch == Arch::gpt2)
     check.fail({"moe.experts", "model.arch"},
                fmt::format("{} does not go with {}", check.shown("moe.experts"), check.shown("model.arch")),
                "gpt2 has no experts: leave experts out, or set arch to llama");
-  if (check.sound({"fp8.recipe"}) && config.fp8.on())
-    refuse("fp8.recipe", "experts are computed in the compute type: fp8.recipe must be none");
-  if (check.sound({"mesh.device"}) && config.mesh.device == Device::cuda)
-    refuse("mesh.device",
-           "experts train on hosts: leave mesh.device out or set it to host; project them on a machine of hosts");
 }
 
 /// The numbers of experts and of layers with experts.

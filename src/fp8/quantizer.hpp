@@ -39,6 +39,8 @@ class CastBuffer {
   bool empty() const { return values_.bytes() == 0; }
   /// The bytes of the values.
   const tensor::Tensor& memory() const { return values_; }
+  /// Bytes of the values and of the inverse scales.
+  std::size_t bytes() const { return values_.bytes() + scales_.bytes(); }
 
   /// The memory as a matrix (rows, cols). Throws Error(failed) if the matrix does not fit, or if rows and cols are not
   /// whole blocks of `scaling`.

@@ -3,6 +3,7 @@
 
 #include "fp8/recipe.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "operation/device.hpp"
@@ -31,6 +32,9 @@ Recipe Recipe::make(const deck::Config& config) {
   r.through_bf16 = config.precision.compute == deck::FloatType::bf16;
   r.first_layer = fp8.first_layers_bf16;
   r.layers = config.model.layers - fp8.first_layers_bf16 - fp8.last_layers_bf16;
+  if (!config.model.moe.on()) return r;
+  r.dense_layers = std::clamp(config.model.moe.dense_layers - r.first_layer, std::int64_t{0}, r.layers);
+  if (r.dense_layers < r.layers) r.experts = config.model.moe.experts;
   return r;
 }
 
@@ -66,6 +70,12 @@ Scaling Recipe::columnwise(Role role) const {
 }
 
 std::int64_t Recipe::granularity() const { return tensor::block_rows(columnwise(Role::weight)); }
+
+std::int64_t Recipe::multiple() const {
+  if (!on()) return 1;
+  constexpr std::int64_t kAligned = 16;  // specified: cuBLASLt's FP8 products
+  return std::max(kAligned, tensor::block_rows(columnwise(Role::input)));
+}
 
 kernels::ScaleRule Recipe::rule(Role role) const {
   return {dtype(role) == DType::e5m2 ? tensor::E5M2::kMax : tensor::E4M3::kMax, margin, power_of_2};

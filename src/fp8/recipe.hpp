@@ -26,11 +26,16 @@ struct Site {
   int layer = -1;  ///< number among the layers in FP8, from 0; −1: this layer stays in the compute dtype
   Linear linear = Linear::qkv;
   Role role = Role::input;
+  /// Of a weight of experts, fc1 or fc2: the number among all experts of the layer. Each expert's weight has a scale of
+  /// its own. −1: the weight of a linear without experts, or the input or output gradient of any linear.
+  std::int64_t expert = -1;
 
   /// Whether the matrix is cast to FP8.
   bool on() const { return layer >= 0; }
   /// The matrix of the same linear with another role.
   Site with(Role other) const { return {layer, linear, other}; }
+  /// The weight of this expert.
+  Site of_expert(std::int64_t number) const { return {layer, linear, Role::weight, number}; }
 };
 
 /// "qkv input", "fc2 output gradient".
@@ -56,6 +61,8 @@ struct Recipe {
   bool through_bf16 = true;
 
   std::int64_t first_layer = 0, layers = 0;  ///< the first layer in FP8, and how many there are
+  std::int64_t experts = 0;                  ///< of a layer with experts; 0: no layer in FP8 has experts
+  std::int64_t dense_layers = 0;             ///< the first layers in FP8, which have no experts; read if others have
 
   /// The recipe of a deck. A deck without a recipe gives the members' defaults.
   static Recipe make(const deck::Config& config);
@@ -89,6 +96,11 @@ struct Recipe {
   bool blocks_at_once() const { return transposes && kind == deck::Recipe::block; }
   /// The number of rows at whose multiples a weight may be cut over ranks: the rows of a block, 1 without blocks.
   std::int64_t granularity() const;
+  /// The number of which the tokens and widths of products must be multiples, so that blocks are whole and products on
+  /// devices are aligned: 16 with one scale a matrix, 32 with mxfp8, 128 with block, 1 without a recipe.
+  std::int64_t multiple() const;
+  /// Layers in FP8 with experts.
+  std::int64_t expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
   /// The formula of the scale of a matrix with one scale.
   kernels::ScaleRule rule(Role role) const;
   /// The options of every cast; `counts` may be null.

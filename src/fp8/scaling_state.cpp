@@ -24,6 +24,8 @@ namespace {
 /// How many floats lie from one weight's inverse scale to the next. cuBLASLt runs no algorithm whose scales are not
 /// aligned to 16 bytes.
 constexpr std::int64_t kScaleStride = 4;
+/// Weights of an expert: fc1 and fc2, the last two of a layer's linears.
+constexpr std::int64_t kOfExpert = 2;
 
 std::size_t kind_of(const Site& site) {
   return static_cast<std::size_t>(site.linear) * kRoles + static_cast<std::size_t>(site.role);
@@ -32,17 +34,22 @@ std::size_t kind_of(const Site& site) {
 }  // namespace
 
 ScalingState::ScalingState(const Recipe& recipe, tensor::Arena& arena, bool unrecorded)
-    : recipe_(recipe), per_role_(recipe.layers * kLinears), unrecorded_(unrecorded) {
+    : recipe_(recipe),
+      per_role_(recipe.layers * kLinears),
+      of_experts_(recipe.expert_layers() * kOfExpert * recipe.experts),
+      unrecorded_(unrecorded) {
   if (!recipe.on()) return;
   counts_ = arena.allocate({static_cast<std::int64_t>(sizeof(CastCounts)) * kLinears * kRoles}, DType::u8);
   if (!recipe.per_tensor()) return;
-  amax_ = arena.allocate({kRoles * per_role_}, DType::i32);
-  scale_ = arena.allocate({kRoles * per_role_}, DType::fp32);
-  change_ = arena.allocate({kRoles * per_role_}, DType::i32);
+  const std::int64_t all = kRoles * per_role_ + of_experts_;
+  amax_ = arena.allocate({all}, DType::i32);
+  scale_ = arena.allocate({all}, DType::fp32);
+  change_ = arena.allocate({all}, DType::i32);
   weight_scale_inv_ = arena.allocate({per_role_ * kScaleStride}, DType::fp32);
+  if (of_experts_ > 0) expert_scale_inv_ = arena.allocate({of_experts_}, DType::fp32);
   if (unrecorded)
     own_ = {arena.allocate({1}, DType::i32), arena.allocate({1}, DType::fp32), arena.allocate({1}, DType::i32)};
-  if (recipe.delayed()) history_ = arena.allocate({kRoles, recipe.amax_history, per_role_}, DType::i32);
+  if (recipe.delayed()) history_ = arena.allocate({recipe.amax_history * all}, DType::i32);
 }
 
 void ScalingState::prepare(const tensor::Exec& exec) {
@@ -50,7 +57,7 @@ void ScalingState::prepare(const tensor::Exec& exec) {
   entries_.fill(0);
   for (const Tensor& zero : {counts_, amax_, change_, history_, own_.amax, own_.change})
     if (!zero.empty()) kernels::fill_zero(exec, zero);
-  for (const Tensor& one : {scale_, weight_scale_inv_, own_.scale})
+  for (const Tensor& one : {scale_, weight_scale_inv_, expert_scale_inv_, own_.scale})
     if (!one.empty()) kernels::fill_one(exec, one);
 }
 
@@ -58,19 +65,37 @@ std::int64_t ScalingState::index(const Site& site) const {
   SHARD8_REQUIRE(recipe_.per_tensor() && site.layer >= 0 && site.layer < recipe_.layers,
                  "there is no scale of {} in layer {} of {} in FP8", name_of(site.linear, site.role), site.layer,
                  recipe_.layers);
-  return site.layer * kLinears + static_cast<std::int64_t>(site.linear);
+  if (site.expert < 0) return site.layer * kLinears + static_cast<std::int64_t>(site.linear);
+  const std::int64_t layer = site.layer - recipe_.dense_layers;
+  const bool fc1 = site.linear == Linear::fc1, fc2 = site.linear == Linear::fc2;
+  SHARD8_REQUIRE((fc1 || fc2) && layer >= 0 && site.expert < recipe_.experts,
+                 "there is no scale of {} of expert {} in layer {} in FP8", name_of(site.linear, site.role),
+                 site.expert, site.layer);
+  return per_role_ + (layer * kOfExpert + (fc2 ? 1 : 0)) * recipe_.experts + site.expert;
 }
 
-Tensor ScalingState::role_part(const Tensor& all, Role role) const {
-  return all.slice(static_cast<std::int64_t>(role) * per_role_, per_role_);
-}
+Tensor ScalingState::role_part(const Tensor& all, Role role) const { return all.slice(first_of(role), matrices(role)); }
 
 Tensor ScalingState::packed(const Tensor& all, const Site& site) const {
   return role_part(all, site.role).slice(index(site), 1);
 }
 
 Tensor ScalingState::weight_scale_inv(const Site& site) const {
+  if (site.expert >= 0) return expert_scale_inv_.slice(index(site) - per_role_, 1);
   return weight_scale_inv_.slice(index(site) * kScaleStride, 1);
+}
+
+Tensor ScalingState::expert_scale_invs(const Site& site) const {
+  return expert_scale_inv_.slice(index(site.of_expert(0)) - per_role_, recipe_.experts);
+}
+
+void ScalingState::invert_expert_scales(Executor& executor, const Site& site) const {
+  const Tensor inverses = expert_scale_invs(site);
+  const Tensor scales = role_part(scale_, Role::weight).slice(index(site.of_expert(0)), recipe_.experts);
+  executor.issue(
+      operation::Kernel{"inverse_scales", scales.count(), 1, scales.dtype, inverses.dtype}.reads(scales).writes(
+          inverses),
+      [&](const tensor::Exec& exec) { kernels::inverse_scales(exec, inverses, scales); });
 }
 
 Tensor ScalingState::weight_amaxes() const { return role_part(amax_, Role::weight); }
@@ -133,13 +158,15 @@ void ScalingState::update(Executor& executor, Role role) {
   const std::int64_t length = recipe_.amax_history;
   const std::int64_t entries = entries_[static_cast<std::size_t>(role)]++;
   const auto of = recipe_.amax_algo == deck::AmaxAlgo::max ? kernels::AmaxOf::all : kernels::AmaxOf::last;
-  const Tensor part = history_.slice(static_cast<std::int64_t>(role), 1).reshaped({length, per_role_});
+  const Tensor part =
+      history_.slice(length * first_of(role), length * matrices(role)).reshaped({length, matrices(role)});
   const Tensor scale = role_part(scale_, role);
-  executor.issue(operation::Kernel{"delayed_update", per_role_, 1, amax_.dtype, scale.dtype}.reads(part).writes(scale),
-                 [&](const tensor::Exec& exec) {
-                   kernels::delayed_update(exec, scale, role_part(change_, role), part, role_part(amax_, role),
-                                           entries % length, std::min(entries + 1, length), of, recipe_.rule(role));
-                 });
+  executor.issue(
+      operation::Kernel{"delayed_update", matrices(role), 1, amax_.dtype, scale.dtype}.reads(part).writes(scale),
+      [&](const tensor::Exec& exec) {
+        kernels::delayed_update(exec, scale, role_part(change_, role), part, role_part(amax_, role), entries % length,
+                                std::min(entries + 1, length), of, recipe_.rule(role));
+      });
 }
 
 Tensor ScalingState::history_entries() { return {reinterpret_cast<std::byte*>(entries_.data()), {kRoles}, DType::i32}; }
@@ -174,8 +201,14 @@ std::vector<profile::CastFigures> ScalingState::figures(const tensor::Exec& exec
       const Site kind{0, static_cast<Linear>(l), static_cast<Role>(r)};
       const CastCounts& count = lost[kind_of(kind)];
       std::uint32_t change = count.scale_change;
-      for (std::int64_t i = l; recipe_.per_tensor() && i < per_role_; i += kLinears)
-        change = std::max(change, changes[static_cast<std::size_t>(r * per_role_ + i)]);
+      const auto add = [&](std::int64_t i) {
+        change = std::max(change, changes[static_cast<std::size_t>(first_of(kind.role) + i)]);
+      };
+      for (std::int64_t i = l; recipe_.per_tensor() && i < per_role_; i += kLinears) add(i);
+      const bool experts = recipe_.per_tensor() && of_experts_ > 0 && kind.role == Role::weight;
+      for (std::int64_t layer = 0; experts && l >= kLinears - kOfExpert && layer < recipe_.expert_layers(); ++layer)
+        for (std::int64_t e = 0; e < recipe_.experts; ++e)
+          add(index(Site{static_cast<int>(recipe_.dense_layers + layer), kind.linear, kind.role, e}));
       rows.push_back({name_of(kind.linear, kind.role), std::string(tensor::name_of(recipe_.dtype(kind.role))),
                       elements_[kind_of(kind)], count.saturated, count.flushed, std::bit_cast<float>(change)});
     }

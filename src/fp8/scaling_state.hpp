@@ -18,8 +18,10 @@
 namespace shard8::fp8 {
 
 /// All scaling state of a rank. Every matrix with one scale has an amax, a scale and, with delayed scaling, a history
-/// of amaxes. The values of all matrices are packed, so that one reduction and one kernel serve them all. Casts are
-/// counted by linear and role. Recipes with block scales have counts only; their scales are stored beside the data.
+/// of amaxes. So has the weight of each expert of the whole model, also of those that other ranks hold: the amaxes of
+/// their weights are 0 until they are reduced. The values of all matrices are packed, so that one reduction and one
+/// kernel serve them all. Casts are counted by linear and role. Recipes with block scales have counts only; their
+/// scales are stored beside the data.
 ///
 /// The life of an amax: kernels that compute or cast the matrix raise it. With current scaling, and in the first step
 /// of delayed scaling, scale_of() sets the scale from it at once. At the end of a step of delayed scaling reduce() and
@@ -62,7 +64,13 @@ class ScalingState {
   }
   /// (1) fp32: the inverse of the scale with which the bytes of this weight were cast. Casts of the weight write it.
   tensor::Tensor weight_scale_inv(const Site& site) const;
-  /// (4·layers) i32: the amaxes of all weights, ordered by layer, then linear. The caller reduces them over all shards.
+  /// (experts) fp32: weight_scale_inv() of the weights of a layer's experts. `site`: of any of them.
+  tensor::Tensor expert_scale_invs(const Site& site) const;
+  /// Writes expert_scale_invs() from the scales that the weights of these experts have now. A rank casts no part of the
+  /// experts that other ranks hold, and of its own possibly only some.
+  void invert_expert_scales(operation::Executor& executor, const Site& site) const;
+  /// (weights) i32: the amaxes of all weights: those of linears, ordered by layer, then linear, then those of experts,
+  /// ordered by layer, then fc1 and fc2, then expert. The caller reduces them over all shards.
   tensor::Tensor weight_amaxes() const;
 
   /// Whether this matrix is cast with the scale of its own amax. Otherwise the scale is known before. True with current
@@ -94,9 +102,13 @@ class ScalingState {
   /// space.
   std::vector<profile::CastFigures> figures(const tensor::Exec& exec) const;
 
-  /// What a checkpoint must keep. With delayed scaling: kept_scales() is (3·4·layers) fp32, ordered by role, layer,
-  /// linear, and history() is (3, amax_history, 4·layers) i32, the amaxes of past steps. With current scaling
-  /// kept_scales() is (4·layers) fp32, the scales of weights, and history() is empty.
+  /// How many matrices of a role have a scale: 4 a layer, and for weights 2 more for each expert of each layer.
+  std::int64_t matrices(Role role) const { return role == Role::weight ? per_role_ + of_experts_ : per_role_; }
+  /// The place of a matrix among those of its role, in the order of weight_amaxes(). Error(failed) as for amax().
+  std::int64_t index(const Site& site) const;
+  /// What a checkpoint must keep. With delayed scaling: kept_scales() are fp32, ordered by role, then by index(), and
+  /// history() is for each role (amax_history, matrices(role)) i32, the amaxes of past steps, one role behind the
+  /// other. With current scaling kept_scales() are the scales of weights, and history() is empty.
   tensor::Tensor kept_scales() const { return recipe_.delayed() ? scale_ : role_part(scale_, Role::weight); }
   const tensor::Tensor& history() const { return history_; }
   /// (3) i32 in host memory, by role: how many steps have entered amaxes in the history since training began. A view of
@@ -111,7 +123,9 @@ class ScalingState {
   }
 
  private:
-  std::int64_t index(const Site& site) const;
+  std::int64_t first_of(Role role) const {
+    return static_cast<std::int64_t>(role) * per_role_ + (role == Role::output_gradient ? of_experts_ : 0);
+  }
   void require_recording() const;
   std::int32_t entries(Role role) const { return entries_[static_cast<std::size_t>(role)]; }
   tensor::Tensor packed(const tensor::Tensor& all, const Site& site) const;
@@ -121,15 +135,17 @@ class ScalingState {
                 const tensor::Tensor& amax, Role role) const;
 
   Recipe recipe_;
-  std::int64_t per_role_;
-  tensor::Tensor amax_, scale_, change_;  ///< (3·4·layers): by role, layer, linear
+  std::int64_t per_role_;                 ///< 4·layers: matrices of a role, without experts
+  std::int64_t of_experts_;               ///< weights of experts
+  tensor::Tensor amax_, scale_, change_;  ///< by role, then by index()
   struct {
     tensor::Tensor amax, scale, change;  ///< (1): of the unrecorded cast under way; empty unless there will be some
   } own_;
   bool recording_ = true;
   bool unrecorded_;
-  tensor::Tensor weight_scale_inv_;  ///< (4·layers)
-  tensor::Tensor history_;           ///< (3, amax_history, 4·layers)
+  tensor::Tensor weight_scale_inv_;  ///< of linears, each at a multiple of 16 bytes
+  tensor::Tensor expert_scale_inv_;  ///< of experts, in the order of index()
+  tensor::Tensor history_;           ///< by role (amax_history, matrices(role))
   tensor::Tensor counts_;            ///< CastCounts of each linear and role
   std::array<std::uint64_t, kLinears * kRoles> elements_{};
   std::array<std::int32_t, kRoles> entries_{};  ///< how many steps have entered the history, by role

@@ -58,7 +58,9 @@ GatherSlots::GatherSlots(const std::vector<UnitShape>& units, const WeightsOfUni
     copies_[index(u)].only = Pass::forward;
     backward_copy_[index(u)] = copies();
     rotating.push_back(copies());
-    copies_.push_back({u, Pass::backward});
+    std::optional<Pass> only = Pass::backward;
+    if (units[index(u)].backward_reads_both) only.reset();
+    copies_.push_back({u, only});
   }
   add(copies(), rotating, options.prefetch + 1, own, single_use, arena,
       [&](int copy) { return GatheredCopy::make(weights[index(unit_of(copy))], copies_[index(copy)].only, arena); });

@@ -107,7 +107,8 @@ class Slots {
 /// unit needs no gather. Parameters that kernels read in the shards (WeightForms::gathers) take no memory.
 ///
 /// Most units have one copy, whose id is the unit. A rotating unit has two copies if a parameter has a copy for each
-/// pass: the forward copy, whose id is the unit, and the backward copy. In other slots the one copy of a unit has the
+/// pass: the forward copy, whose id is the unit, and the backward copy, which has the forms of both passes if
+/// UnitShape::backward_reads_both. In other slots the one copy of a unit has the
 /// forms of both passes.
 class GatherSlots : public Slots<GatheredCopy> {
  public:

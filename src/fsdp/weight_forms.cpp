@@ -70,7 +70,28 @@ Copies in_place(const WeightForms& weight, std::optional<Pass> only) {
   return copies;
 }
 
+/// See WeightForms::groups.
+std::vector<GroupRows> groups_of(const ParameterShape& parameter, const ShardLayout& layout, std::int64_t first) {
+  const std::int64_t rows = layout.rows_per_shard;
+  std::vector<GroupRows> parts;
+  if (parameter.groups == 1) return {{0, 0, rows}};
+  const std::int64_t of_group = parameter.rows / parameter.groups, end = std::min(first + rows, parameter.rows);
+  for (std::int64_t row = first; row < end; row += parts.back().rows) {
+    const std::int64_t group = row / of_group;
+    parts.push_back({group, row - first, std::min((group + 1) * of_group, end) - row});
+  }
+  if (parts.empty()) parts.push_back({parameter.groups - 1, 0, 0});
+  parts.back().rows = rows - parts.back().first;
+  return parts;
+}
+
 }  // namespace
+
+Operand WeightForms::part_of(const Operand& copy, const GroupRows& part) {
+  Operand one = copy.slice(part.first, part.rows);
+  if (copy.scaling == Scaling::tensor) one.scale_inv = copy.scale_inv.slice(part.group, 1);
+  return one;
+}
 
 Tensor WeightForms::allocate(std::int64_t rows, DType dtype, tensor::Arena& arena) const {
   return arena.allocate({rows, cols}, dtype);
@@ -90,6 +111,7 @@ WeightForms WeightForms::make(const ParameterShape& parameter, const Options& op
   w.layout = ShardLayout::make(parameter.rows, shards, parameter.granularity);
   w.shard = options.place.rank(parameter.sharing.sharded);
   w.scale_inv = parameter.scale_inv;
+  w.groups = groups_of(parameter, w.layout, w.first_row());
   w.read = parameter.formats.value_or(plain(options.compute));
   // With one shard nothing is transferred, so the hook writes the dtype that kernels read.
   const bool hook_casts = shards == 1 && !parameter.formats;

@@ -33,8 +33,10 @@
 // several reductions of a step are summed (Options::reduces_each).
 //
 // A matrix in FP8 also has inverse scales. Those of blocks lie behind the elements, in the same memory, and are
-// gathered with them. A scale of the whole matrix is not sharded: it lies in fp8::ScalingState, and all forms refer to
-// it. The transposed copy that products on devices read is none of these forms: a linear makes it in its own scratch.
+// gathered with them. A scale of a whole matrix is not sharded: it lies in fp8::ScalingState, and all forms refer to
+// it. A parameter may be several matrices of equal shape, one below the other (ParameterShape::groups), each with a
+// scale of its own. The transposed copy that products on devices read is none of these forms: a linear makes it in its
+// own scratch.
 
 namespace shard8::fsdp {
 
@@ -122,7 +124,8 @@ struct ParameterShape {
   bool vector = false;               ///< gathered and updated as one dimension; cols is 1
   std::optional<Formats> formats{};  ///< what products read; nothing: plain rows in Options::compute
   Cast cast = Cast::after_gather;
-  tensor::Tensor scale_inv{};  ///< (1) fp32, the inverse scale of all copies with Scaling::tensor
+  std::int64_t groups = 1;     ///< matrices (rows / groups, cols), one below the other: those of experts
+  tensor::Tensor scale_inv{};  ///< (groups) fp32, the inverse scales of all copies with Scaling::tensor
   base::Sharing sharing{};
 };
 
@@ -136,6 +139,8 @@ struct UnitShape {
   /// Not a layer. Used once in a micro-batch, and its gradient is summed once: the embedding, and the root unless the
   /// table is tied. Both the embedding and the head use a tied table.
   bool single_use = false;
+  /// Whether backward reads the copies of both passes, because it recomputes: the experts of a layer.
+  bool backward_reads_both = false;
 
   base::Sharing sharing() const { return parameters.empty() ? base::Sharing{} : parameters.front().sharing; }
 };
@@ -182,6 +187,11 @@ enum class Source : std::uint8_t {
   in_place,  ///< one shard: nothing is transferred, the master or the stored shard is read where it lies
 };
 
+/// Rows [first, first + rows) of a shard, which are rows of one matrix of a parameter (ParameterShape::groups).
+struct GroupRows {
+  std::int64_t group = 0, first = 0, rows = 0;
+};
+
 /// One parameter: what its forms are, and those that this rank keeps from step to step. What every step reads of every
 /// parameter comes first, so that it lies in few cache lines.
 struct WeightForms {
@@ -196,6 +206,8 @@ struct WeightForms {
   tensor::Tensor remainder;         ///< (S, C); empty without Options::master_remainder
   tensor::Tensor scale_inv;         ///< ParameterShape::scale_inv
   Copies stored;                    ///< (S, C); empty unless Cast::stored
+  /// The parts of the shard by matrix: all S rows if the parameter is one matrix. Padding rows belong to the last part.
+  std::vector<GroupRows> groups;
 
   /// Takes memory for master, remainder and stored shard from `weights`. Throws Error(failed) if the rows or the shards
   /// of the parameter are not whole blocks of its formats (with the arithmetic).
@@ -203,6 +215,8 @@ struct WeightForms {
 
   /// Whether what arrives is cast to what products read (GatherHooks::after).
   bool converted() const { return communicated != read; }
+  /// Rows of one matrix in a copy of the shard or of the whole parameter, with the inverse scale of the matrix.
+  static tensor::Operand part_of(const tensor::Operand& copy, const GroupRows& part);
   /// Whether the parameter needs memory in a slot of gathers. If not, kernels read the shards.
   bool gathers() const { return source != Source::in_place || converted(); }
   std::int64_t first_row() const { return layout.first_row(shard); }

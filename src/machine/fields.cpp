@@ -154,9 +154,10 @@ std::vector<Group> make_groups() {
       {.name = "products",
        .help =
            "us of a matrix product inside a step. KIND is fprop, dgrad or wgrad; LEFT, RIGHT and OUT are dtypes, of "
-           "operands with their scaling, and ^T if they are stored transposed; OUT+ adds to what is there.",
+           "operands with their scaling, and ^T if they are stored transposed; OUT+ adds to what is there. Of experts "
+           "M, or K of wgrad, counts the tokens of all G groups.",
        .table = Table::products,
-       .form = "KIND LEFT RIGHT OUT MxNxK",
+       .form = "KIND LEFT RIGHT OUT MxNxK [groups=G]",
        .examples = {"fprop bf16 bf16 bf16 8192x6144x4096: 540.1",
                     "wgrad e4m3/tensor^T e5m2/tensor fp32+ 4096x6144x8192: 301"}},
       {.name = "attention",

@@ -31,6 +31,7 @@ constexpr std::array kOps = {profile::Collective::all_gather, profile::Collectiv
 constexpr std::string_view kDirections[] = {"forward", "backward"};
 constexpr std::string_view kAnyOrder = "any-order";
 constexpr std::string_view kTransposed = "^T";
+constexpr std::string_view kGroups = "groups=";
 
 template <class T, std::size_t n>
 std::array<std::string_view, n> names_of(const std::array<T, n>& values) {
@@ -175,6 +176,12 @@ Row product_row(Words& words) {
   p.rows = m;
   p.cols = n;
   p.inner = k;
+  if (std::string_view groups = words.next(); !groups.empty()) {
+    if (!groups.starts_with(kGroups))
+      words.error(groups, fmt::format("'{}' is no number of groups", base::quotable(groups)), "expected groups=G");
+    groups.remove_prefix(kGroups.size());
+    p.groups = words.integer(groups, "number of groups", 2);
+  }
   return row;
 }
 
@@ -235,7 +242,7 @@ Row parse_row(Table table, std::string_view name, std::vector<WrongWord>& wrong)
   Words words(name, wrong);
   switch (table) {
     case Table::products:
-      return words.count(table, 5, 5) ? product_row(words) : ProductTime{};
+      return words.count(table, 5, 6) ? product_row(words) : ProductTime{};
     case Table::attention:
       return words.count(table, 3, 4) ? attention_row(words) : AttentionTime{};
     case Table::node_collectives:
@@ -251,8 +258,9 @@ Row parse_row(Table table, std::string_view name, std::vector<WrongWord>& wrong)
 
 std::string row_name(const ProductTime& row) {
   const Product& p = row.product;
-  return fmt::format("{} {} {} {}{} {}x{}x{}", name_of(p.kind), text_of(p.left), text_of(p.right),
-                     tensor::name_of(p.out), p.accumulate ? "+" : "", p.rows, p.cols, p.inner);
+  return fmt::format("{} {} {} {}{} {}x{}x{}{}", name_of(p.kind), text_of(p.left), text_of(p.right),
+                     tensor::name_of(p.out), p.accumulate ? "+" : "", p.rows, p.cols, p.inner,
+                     p.groups > 1 ? fmt::format(" {}{}", kGroups, p.groups) : std::string());
 }
 
 std::string row_name(const AttentionTime& row) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -79,11 +80,18 @@ bool similar_formats(const Product& a, const Product& b) {
          tensor::size_of(a.right.dtype) == tensor::size_of(b.right.dtype) && a.right.scaling == b.right.scaling;
 }
 
-double product_bytes(const Product& p) {
-  const auto bytes = [](std::uint64_t n) { return static_cast<double>(n); };
-  const double out = bytes(operation::bytes_of(operation::Format{p.out}, p.rows * p.cols));
-  return bytes(operation::bytes_of(p.left, p.rows * p.inner)) + bytes(operation::bytes_of(p.right, p.inner * p.cols)) +
-         (p.accumulate || p.residual ? 2 : 1) * out;
+double product_bytes(Product p) {
+  p.bias = false;
+  p.accumulate = p.accumulate || p.residual;
+  p.residual = false;
+  return static_cast<double>(bytes_read(p) + bytes_written(p));
+}
+
+/// The product of a group with the mean of tokens.
+Product one_group(Product p) {
+  std::int64_t& tokens = p.kind == Product::Kind::wgrad ? p.inner : p.rows;
+  tokens = std::max<std::int64_t>(1, tokens / std::exchange(p.groups, 1));
+  return p;
 }
 
 /// What a product would take at the machine's peaks: the units' part and memory's, in seconds. Without peaks the units'
@@ -168,7 +176,7 @@ Estimate Times::product(const Product& p) const {
   std::vector<Point> points;
   const auto gather = [&](auto&& goes) {
     for (const ProductTime& entry : machine_.products) {
-      if (!goes(entry.product, p)) continue;
+      if (!goes(entry.product, p) || (entry.product.groups > 1) != (p.groups > 1)) continue;
       const Ideal of_entry = ideal_of(machine_, entry.product);
       points.push_back({sizes_of(entry.product, of_entry), std::log(entry.seconds / of_entry.seconds()),
                         (entry.product.kind == p.kind ? 0 : 2.0) + (entry.product.out == p.out ? 0 : 0.1) +
@@ -183,6 +191,17 @@ Estimate Times::product(const Product& p) const {
   }
   gather(same_formats);
   if (points.empty()) gather(similar_formats);
+  if (points.empty() && p.groups > 1) {
+    // Hosts multiply group by group. A device multiplies all groups at once, and reads and writes more weights than it
+    // would in a product of one group.
+    Product plain = machine_.device ? p : one_group(p);
+    plain.groups = 1;
+    Estimate estimate = product(plain);
+    estimate.seconds *= machine_.device ? ideal_of(machine_, p).seconds() / ideal_of(machine_, plain).seconds()
+                                        : static_cast<double>(p.groups);
+    estimate.known = Known::rule;
+    return estimate;
+  }
   if (points.empty())
     base::fail(base::ExitCode::deck,
                "{}: group products has no product of these formats: {}; measure it: shard8 calibrate DECK --out FILE, "

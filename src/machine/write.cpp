@@ -104,7 +104,7 @@ auto order(const operation::Format& format) { return std::tie(format.dtype, form
 auto order(const ProductTime& row) {
   const operation::Product& p = row.product;
   return std::tuple_cat(std::tie(p.kind), order(p.left), order(p.right),
-                        std::tie(p.out, p.accumulate, p.rows, p.cols, p.inner));
+                        std::tie(p.out, p.accumulate, p.rows, p.cols, p.inner, p.groups));
 }
 auto order(const AttentionTime& row) {
   return std::tie(row.attention.backward, row.attention.dtype, row.attention.shape);

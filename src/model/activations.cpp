@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tensor/overlay.hpp"
 
@@ -30,9 +31,9 @@
 //   input in FP8: the cast that wgrad reads       kept              again              again
 //   input in FP8: another copy, for forward       forward           again              again
 //   gradients of outputs and their casts          backward          backward           backward
-//   MoeMlp: normed, routing, rows of the first
-//   round, preactivation                          kept              kept               again
-//   MoeMlp: activation                            kept              experts            again
+//   MoeMlp: normed, routing, preactivation,
+//   input of the first round or its cast          kept              kept               again
+//   MoeMlp: activation or its cast                kept              experts            again
 //   MoeMlp: all of MoeMlp::Scratch                experts           experts            experts
 //
 // "again or forward": plain_inputs_in_fp8(). What tensor ranks exchange is LinearScratch, in linear.hpp.
@@ -108,11 +109,20 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
   s.middle = arena.allocate({d_.tokens_local(), d_.hidden}, d_.compute);
   if (d_.experts.in_layer(layer)) {
     s.moe = MoeMlp::Saved::allocate(d_, arena);
-    s.moe.rows = MoeMlp::Rows::allocate(d_, arena);
-    s.moe.rows.recomputed = selective;
-    s.moe.rows.activation =
-        selective ? moe_activation_
-                  : arena.allocate({d_.experts.round_rows(d_.tokens_local()), d_.experts.ffn}, d_.compute);
+    s.moe.fc1 = recipe_.site(layer, Linear::fc1);
+    s.moe.fc2 = recipe_.site(layer, Linear::fc2);
+    const bool in_fp8 = s.moe.fc1.on();
+    MoeMlp::Rows& rows = s.moe.rows;
+    tensor::Arena& received = d_.experts.pushes ? pushed_ : arena;
+    rows = MoeMlp::Rows::allocate(d_, arena, received);
+    rows.allocate_input(d_, recipe_, in_fp8, in_fp8 ? arena : received);
+    rows.recomputed = selective;
+    if (!selective)
+      rows.allocate_activation(d_, recipe_, in_fp8, arena);
+    else if (in_fp8)
+      rows.activation_cast = moe_.activation_cast;
+    else
+      rows.activation = moe_.activation;
     return s;
   }
   s.mlp.fc1 = normed(Linear::fc1);
@@ -123,12 +133,12 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
 
 Saved LayerMemory::allocate_saved(std::int64_t layer, tensor::Arena& arena) const {
   if (recompute_ != Recompute::full) return lay_out(recompute_, layer, arena);
-  if (d_.experts.in_layer(layer)) return shared_.with_experts;
-  Saved s = recipe_.site(layer, Linear::qkv).on() ? shared_.in_fp8 : shared_.plain;
+  Saved s = shared_.saved[kind_of(layer)];
   s.attention.qkv.input.site = recipe_.site(layer, Linear::qkv);
   s.attention.proj.site = recipe_.site(layer, Linear::proj);
   s.mlp.fc1.input.site = recipe_.site(layer, Linear::fc1);
-  s.mlp.fc2.site = recipe_.site(layer, Linear::fc2);
+  s.mlp.fc2.site = s.moe.fc2 = recipe_.site(layer, Linear::fc2);
+  s.moe.fc1 = s.mlp.fc1.input.site;
   return s;
 }
 
@@ -138,7 +148,9 @@ LayerMemory::KeptBytes LayerMemory::kept_bytes(const Saved& s, Recompute recompu
   for (const LinearInput* x : {&s.attention.qkv.input, &s.attention.proj, &s.mlp.fc1.input, &s.mlp.fc2})
     if (!x->recomputed)
       kept.linear_inputs += x->copies.columnwise.data.bytes() + x->copies.columnwise.scale_inv.bytes();
-  kept.linear_inputs += s.moe.rows.input.bytes() + (s.moe.rows.recomputed ? 0 : s.moe.rows.activation.bytes());
+  const MoeMlp::Rows& rows = s.moe.rows;
+  kept.linear_inputs += rows.input.bytes() + rows.input_cast.bytes();
+  if (!rows.recomputed) kept.linear_inputs += rows.activation.bytes() + rows.activation_cast.bytes();
   if (s.attention.proj.site.on()) kept.attention_results = s.attention.proj.plain.bytes();
   return kept;
 }
@@ -151,17 +163,18 @@ TransformerLayer::Scratch LayerMemory::allocate_scratch(const Tensor& rope_table
   s.attention.rope_table = rope_table;
   allocate_shared(Life::again, arena);
   if (recompute_ == Recompute::full) {
-    if (d_.experts.layers > 0) shared_.with_experts = lay_out(Recompute::none, layers_ - 1, arena);
-    if (recipe_.layers < layers_ - d_.experts.layers)
-      shared_.plain = lay_out(Recompute::none, recipe_.first_layer > 0 ? 0 : layers_ - d_.experts.layers - 1, arena);
-    if (recipe_.layers > 0) shared_.in_fp8 = lay_out(Recompute::none, recipe_.first_layer, arena);
+    std::array<bool, kKinds> laid_out{};
+    for (std::int64_t layer = 0; layer < layers_; ++layer)
+      if (const std::size_t kind = kind_of(layer); !std::exchange(laid_out[kind], true))
+        shared_.saved[kind] = lay_out(Recompute::none, layer, arena);
   }
   tensor::overlay(
       arena, [&] { allocate_shared(Life::forward, arena); },
       [&] {
         if (!d_.experts.on()) return;
-        s.moe = MoeMlp::Scratch::allocate(d_, recompute_ == Recompute::selective, arena);
-        moe_activation_ = s.moe.activation;
+        s.moe = MoeMlp::Scratch::allocate(d_, recompute_ == Recompute::selective, recipe_, arena, pushed_);
+        moe_.activation = s.moe.activation;
+        moe_.activation_cast = s.moe.activation_cast;
       },
       [&] {
         // Casts of the gradients of outputs: one after the other, but for those that a wgrad reads later.
@@ -218,7 +231,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, Recompute 
     first = LinearScratch::allocate_exchanged(d, recipe, exchanged);
     second = d.overlap.two_gathered() ? first.gathering_elsewhere(d, recipe, exchanged) : first;
   }
-  LayerMemory memory(d, recompute, recipe, layers);
+  LayerMemory memory(d, recompute, recipe, layers, arenas[MemoryKind::pushed]);
   // The head does not run while a layer does, so their scratch shares memory.
   tensor::overlay(
       scratch, [&] { a.head_scratch = LossHead::allocate_scratch(d, scratch); },

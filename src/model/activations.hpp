@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "model/embedding.hpp"
@@ -15,9 +16,10 @@ namespace shard8::model {
 /// activations.cpp.
 class LayerMemory {
  public:
-  /// `layers`: layers of the model.
-  LayerMemory(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers)
-      : d_(dims), recompute_(recompute), recipe_(recipe), layers_(layers) {}
+  /// `layers`: layers of the model. `pushed` is memory that the ranks of an expert group write, if they push rows.
+  LayerMemory(const Dims& dims, deck::Recompute recompute, const fp8::Recipe& recipe, std::int64_t layers,
+              tensor::Arena& pushed)
+      : d_(dims), recompute_(recompute), recipe_(recipe), layers_(layers), pushed_(pushed) {}
 
   /// Allocates what layers use one after the other, and returns the part that is scratch. To be called once, before
   /// allocate_saved(). The layers' linears gather and reduce in the memory of `first` (qkv, fc2) and of `second` (proj,
@@ -39,6 +41,11 @@ class LayerMemory {
   /// How long matrices that layers share are in use. See activations.cpp.
   enum class Life : std::uint8_t { forward, again };
   Life plain_inputs_in_fp8() const;
+  /// Layers of a kind have equal matrices: with or without experts, in FP8 or not.
+  static constexpr std::size_t kKinds = 4;
+  std::size_t kind_of(std::int64_t layer) const {
+    return (d_.experts.in_layer(layer) ? 2u : 0u) + (recipe_.site(layer, fp8::Linear::qkv).on() ? 1u : 0u);
+  }
   /// Of casts that are not kept.
   Life casts() const { return recompute_ == deck::Recompute::none ? Life::forward : Life::again; }
   /// Allocates the shared matrices with this life.
@@ -56,13 +63,16 @@ class LayerMemory {
   deck::Recompute recompute_;
   fp8::Recipe recipe_;
   std::int64_t layers_;
+  tensor::Arena& pushed_;
   struct {
     tensor::Tensor normed, activation;  ///< (T_local, H), (tokens, F): inputs of linears in the compute dtype
     CastScratch input;                  ///< casts of inputs
-    TransformerLayer::Saved plain, in_fp8,
-        with_experts;              ///< with Recompute::full: all that forward writes for backward
-  } shared_;                       ///< by all layers; members that a deck does not need are empty
-  tensor::Tensor moe_activation_;  ///< MoeMlp::Scratch::activation
+    std::array<TransformerLayer::Saved, kKinds> saved;  ///< with Recompute::full: all that forward writes for backward
+  } shared_;                                            ///< by all layers; what a deck does not need is empty
+  struct {
+    tensor::Tensor activation;
+    fp8::CastBuffer activation_cast;
+  } moe_;  ///< of MoeMlp::Scratch
 };
 
 /// All memory of one micro-batch for activations and scratch. It is laid out once and used for every micro-batch.
@@ -84,8 +94,8 @@ struct Activations {
   tensor::Tensor workspace;    ///< u8: the memory of Context::workspace
 
   /// Takes all of it from `arenas`: what is kept from forward to backward from the kind activations, what tensor ranks
-  /// exchange from exchanged, the rest from buffers. Nothing is filled. `layers`: layers of the model. `workspace`: its
-  /// bytes.
+  /// exchange from exchanged, what experts' ranks push from pushed, the rest from buffers. Nothing is filled. `layers`:
+  /// layers of the model. `workspace`: its bytes.
   static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute,
                               const fp8::Recipe& recipe, std::size_t workspace, tensor::ArenaSet& arenas);
 };

@@ -80,6 +80,7 @@ struct Context {
   kernels::Workspace workspace;                      ///< memory of workspace_bytes(), and the device's libraries
   const fp8::Quantizer* quantizer = nullptr;         ///< null without a recipe
   const comm::Communicator* expert_group = nullptr;  ///< null if each rank holds all experts, or there are none
+  comm::PushMemory* push_memory = nullptr;           ///< of the expert group, if it pushes rows (ExpertExchange)
   mutable Leases leases{};
 
   profile::StepTimer& timer() const { return executor.timer(); }

@@ -57,9 +57,16 @@ Dims Dims::make(const deck::ModelConfig& model, std::int64_t micro_batch, int te
   return d;
 }
 
+std::int64_t ExpertDims::most_rows(std::int64_t tokens) const {
+  const std::int64_t rows = ranks * tokens * std::min(per_token, local());
+  // Each expert that has rows is padded; all have a multiple of rows together.
+  return (rows + std::min(local(), rows) * (rows_multiple - 1)) / rows_multiple * rows_multiple;
+}
+
 std::int64_t ExpertDims::round_rows(std::int64_t tokens) const {
-  const double rows = std::ceil(capacity * static_cast<double>(mean_rows(tokens)));
-  return std::min(most_rows(tokens), static_cast<std::int64_t>(std::min(rows, 9e15)));
+  const double rows = std::min(std::ceil(capacity * static_cast<double>(mean_rows(tokens))), 9e15);
+  return std::min(most_rows(tokens), padded(static_cast<std::int64_t>(rows)) +
+                                         local() * (rows_multiple - 1) / rows_multiple * rows_multiple);
 }
 
 std::int64_t ExpertDims::most_rounds(std::int64_t tokens) const {

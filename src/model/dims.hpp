@@ -84,24 +84,32 @@ struct ExpertDims {
   std::int64_t per_token = 0;  ///< K, experts of a token
   std::int64_t ffn = 0;        ///< F, width inside an expert
   int ranks = 1;               ///< of an expert group
-  double capacity = 1;         ///< rows of a round / mean rows of a rank
-  double balance = 0;          ///< coefficient of the balance loss
+  double capacity = 1;         ///< rows of a round / mean rows of a rank, without padding
+  /// The rows of each expert in a round are filled up with rows of zeros to a multiple of it: fp8::Recipe::multiple().
+  std::int64_t rows_multiple = 1;
+  double balance = 0;  ///< coefficient of the balance loss
   deck::MoeRouting routing = deck::MoeRouting::learned;
   double skew = 0;                ///< of MoeRouting::zipf
   std::uint64_t seed = 0;         ///< of experts that are drawn
   std::int64_t dense_layers = 0;  ///< first layers without experts
   std::int64_t layers = 0;        ///< layers with experts
+  bool pushes = false;            ///< how rows come to their experts: see ExpertExchange
 
   bool on() const { return experts > 0; }
+  /// Whether the rows of a round are sorted where they are multiplied. Otherwise a rank has them in this order before.
+  bool sorts() const { return ranks > 1 || rows_multiple > 1; }
   /// Whether a layer of the model, counted from 0, has experts.
   bool in_layer(std::int64_t layer) const { return on() && layer >= dense_layers; }
   std::int64_t local() const { return experts / ranks; }  ///< experts that a rank holds of a layer
   /// Rows, pairs of a token and one of its experts, that a rank sends from `tokens` tokens; on average it receives as
   /// many.
   std::int64_t mean_rows(std::int64_t tokens) const { return tokens * per_token; }
-  /// The most rows that a rank can receive if each rank of its group has `tokens` tokens.
-  std::int64_t most_rows(std::int64_t tokens) const { return ranks * tokens * std::min(per_token, local()); }
-  /// Rows that a rank receives in a round of dispatch at most, and the most rounds.
+  /// `rows` with padding.
+  std::int64_t padded(std::int64_t rows) const { return (rows + rows_multiple - 1) / rows_multiple * rows_multiple; }
+  /// The most rows that a rank can receive if each rank of its group has `tokens` tokens, with the padding that its
+  /// experts can have at most.
+  std::int64_t most_rows(std::int64_t tokens) const;
+  /// Rows of a round of dispatch on a rank at most, with padding, and the most rounds.
   std::int64_t round_rows(std::int64_t tokens) const;
   std::int64_t most_rounds(std::int64_t tokens) const;
 };

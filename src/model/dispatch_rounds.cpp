@@ -26,6 +26,7 @@ DispatchRounds::DispatchRounds(const ExpertDims& dims, std::int64_t tokens, int 
       receive_rows_(at(dims.ranks)),
       expert_first_(at(dims.local())),
       expert_rows_(at(dims.local())),
+      row_(at(dims.local())),
       next_(at(dims.ranks)) {}
 
 void DispatchRounds::set(std::span<const std::int32_t> counts) {
@@ -49,8 +50,11 @@ void DispatchRounds::set_mean() {
 
 std::int64_t DispatchRounds::rows_of(int rank) const {
   std::int64_t rows = 0;
-  for (int from = 0; from < dims_.ranks; ++from)
-    for (std::int64_t e = rank * dims_.local(); e < (rank + 1) * dims_.local(); ++e) rows += count(from, e);
+  for (std::int64_t e = rank * dims_.local(); e < (rank + 1) * dims_.local(); ++e) {
+    std::int64_t of_expert = 0;
+    for (int from = 0; from < dims_.ranks; ++from) of_expert += count(from, e);
+    rows += dims_.padded(of_expert);
+  }
   return rows;
 }
 
@@ -62,8 +66,8 @@ void DispatchRounds::find_rounds() {
   rounds_ = most == 0 ? 0 : (most + rows - 1) / rows;
 }
 
-DispatchRounds::Round DispatchRounds::round(std::int64_t number, const tensor::Tensor& arrived,
-                                            const tensor::Tensor& place) {
+DispatchRounds::Round DispatchRounds::round(std::int64_t number, const kernels::RowGroups& groups,
+                                            const tensor::Tensor& arrived, const tensor::Tensor& place) {
   const std::int64_t rows = dims_.round_rows(tokens_), begin = number * rows, end = begin + rows;
   std::ranges::fill(send_rows_, 0);
   std::ranges::fill(send_first_, 0);
@@ -81,6 +85,7 @@ DispatchRounds::Round DispatchRounds::round(std::int64_t number, const tensor::T
         if (last > first) take(e, from, first, last - first);
         position += n;
       }
+      position = dims_.padded(position);  // every expert begins at a multiple
     }
   };
   for (int to = 0; to < dims_.ranks; ++to) {
@@ -97,15 +102,27 @@ DispatchRounds::Round DispatchRounds::round(std::int64_t number, const tensor::T
     });
     for (std::int64_t e = to * dims_.local(); e < (to + 1) * dims_.local(); ++e) own += count(rank_, e);
   }
-  std::exclusive_scan(expert_rows_.begin(), expert_rows_.end(), expert_first_.begin(), std::int64_t{0});
+  std::int64_t padded = 0;
+  for (std::size_t e = 0; e < expert_rows_.size(); ++e) {
+    expert_first_[e] = padded;
+    padded += dims_.padded(expert_rows_[e]);
+  }
   std::exclusive_scan(receive_rows_.begin(), receive_rows_.end(), next_.begin(), std::int64_t{0});
+  const auto narrow = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
+  if (groups.first.data != nullptr) {
+    std::ranges::transform(expert_first_, groups.first.as<std::int32_t>(), narrow);
+    std::ranges::transform(expert_rows_, groups.rows.as<std::int32_t>(),
+                           [&](std::int64_t n) { return narrow(dims_.padded(n)); });
+  }
   if (arrived.data != nullptr) {
     auto* const from_place = reinterpret_cast<std::int32_t*>(arrived.data);
     auto* const to_place = reinterpret_cast<std::int32_t*>(place.data);
-    std::int64_t row = 0;
-    for_each_run(rank_, [&](std::int64_t, int from, std::int64_t, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i, ++row) {
-        const std::int64_t arrival = next_[at(from)]++;
+    std::fill(from_place, from_place + padded, -1);
+    std::ranges::fill(row_, 0);
+    for_each_run(rank_, [&](std::int64_t expert, int from, std::int64_t, std::int64_t n) {
+      const std::size_t e = at(expert - rank_ * dims_.local());
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t arrival = next_[at(from)]++, row = expert_first_[e] + row_[e]++;
         from_place[row] = static_cast<std::int32_t>(arrival);
         to_place[arrival] = static_cast<std::int32_t>(row);
       }
@@ -117,7 +134,8 @@ DispatchRounds::Round DispatchRounds::round(std::int64_t number, const tensor::T
           .expert_first = expert_first_,
           .expert_rows = expert_rows_,
           .sent = std::accumulate(send_rows_.begin(), send_rows_.end(), std::int64_t{0}),
-          .received = std::accumulate(receive_rows_.begin(), receive_rows_.end(), std::int64_t{0})};
+          .received = std::accumulate(receive_rows_.begin(), receive_rows_.end(), std::int64_t{0}),
+          .rows = padded};
 }
 
 }  // namespace shard8::model

@@ -47,6 +47,12 @@ class Casts {
   operation::Kernel kernel_ = kNone;
 };
 
+/// The site of one of the matrices of a weight, given that of the first one.
+Site part_site(Site site, const fsdp::GroupRows& part) {
+  if (site.expert >= 0) site.expert += part.group;
+  return site;
+}
+
 }  // namespace
 
 Fp8Weights::Fp8Weights(operation::Executor& executor, const WeightFormat& format, const std::vector<UnitSpec>& units,
@@ -54,7 +60,13 @@ Fp8Weights::Fp8Weights(operation::Executor& executor, const WeightFormat& format
     : executor_(executor), format_(format), buffers_(buffers), state_(state) {
   for (const UnitSpec& unit : units) {
     auto& sites = sites_.emplace_back();
-    for (const ParameterSpec& p : unit.parameters) sites.push_back(format.site(unit, p));
+    auto& whole = whole_.emplace_back();
+    for (const ParameterSpec& p : unit.parameters) {
+      sites.push_back(format.site(unit, p));
+      auto& parts = whole.emplace_back();
+      const std::int64_t rows = p.rows / p.groups;
+      for (std::int64_t g = 0; g < p.groups; ++g) parts.push_back({g, g * rows, rows});
+    }
   }
 }
 
@@ -74,7 +86,10 @@ void Fp8Weights::initialise(const comm::Communicator& model_group) {
   if (format_.recipe.per_tensor()) {
     const auto options = format_.recipe.cast_options(nullptr);
     for_each_weight([&](const Site& s, int unit, std::size_t p) {
-      kernels::amax(executor_.exec(), state_.amax(s), buffers_.weights(unit)[p].master, options);
+      const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
+      for (const fsdp::GroupRows& part : weight.groups)
+        kernels::amax(executor_.exec(), state_.amax(part_site(s, part)), weight.master.slice(part.first, part.rows),
+                      options);
     });
     const Tensor amaxes = state_.weight_amaxes();
     model_group.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
@@ -86,13 +101,14 @@ void Fp8Weights::initialise(const comm::Communicator& model_group) {
   if (format_.stored()) store_all(false);
 }
 
-kernels::Outputs Fp8Weights::update_outputs(int unit, int parameter) const {
+kernels::Outputs Fp8Weights::update_outputs(int unit, int parameter, const fsdp::GroupRows& part) const {
   kernels::Outputs outputs;
-  const Site s = site(unit, parameter);
+  const Site s = part_site(site(unit, parameter), part);
   if (!s.on() || !format_.recipe.per_tensor()) return outputs;
   outputs.amax = state_.amax(s);
   if (!format_.recipe.delayed() || !format_.stored()) return outputs;
-  outputs.quantized = buffers_.weights(unit)[static_cast<std::size_t>(parameter)].stored.forward;
+  outputs.quantized =
+      fsdp::WeightForms::part_of(buffers_.weights(unit)[static_cast<std::size_t>(parameter)].stored.forward, part);
   outputs.scale = state_.scale(s);
   outputs.counts = state_.counts(s);
   return outputs;
@@ -114,6 +130,7 @@ void Fp8Weights::after_update() {
   if (format_.recipe.delayed() && format_.stored())  // the optimizer's kernel has cast them
     for_each_weight([&](const Site& s, int unit, std::size_t p) {
       state_.count_elements(s, buffers_.weights(unit)[p].master.count());
+      if (s.expert >= 0) state_.invert_expert_scales(executor_, s);
     });
   if (!format_.recipe.on() || format_.recipe.delayed()) return;
   if (format_.recipe.per_tensor()) state_.scales_of_weights(executor_);
@@ -123,11 +140,13 @@ void Fp8Weights::after_update() {
 void Fp8Weights::store_all(bool rewritten) const {
   for_each_weight([&](const Site& s, int unit, std::size_t p) {
     const operation::At at(executor_, {unit, s.linear});
-    quantize(s, buffers_.weights(unit)[p].stored, buffers_.weights(unit)[p].master, rewritten);
+    const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
+    quantize(s, weight.stored, weight.master, weight.groups, rewritten);
   });
 }
 
-void Fp8Weights::quantize(const Site& s, const Copies& out, const Tensor& source, bool rewritten) const {
+void Fp8Weights::quantize(const Site& s, const Copies& out, const Tensor& source,
+                          std::span<const fsdp::GroupRows> parts, bool rewritten) const {
   const fp8::Recipe& recipe = format_.recipe;
   auto options = recipe.cast_options(state_.counts(s));
   options.compare_scales = rewritten;
@@ -139,31 +158,39 @@ void Fp8Weights::quantize(const Site& s, const Copies& out, const Tensor& source
   kernel = both ? kernel.reads(source).writes(out.forward, out.backward) : kernel.reads(source).writes(one);
   executor_.issue(kernel, [&](const tensor::Exec& exec) {
     if (recipe.per_tensor())
-      kernels::quantize(exec, one, {}, source, state_.scale(s), options);
+      for (const fsdp::GroupRows& part : parts)
+        kernels::quantize(exec, fsdp::WeightForms::part_of(one, part), {}, source.slice(part.first, part.rows),
+                          state_.scale(part_site(s, part)), options);
     else if (both)
       kernels::quantize_blocks(exec, out.forward, out.backward, source, options);
     else
       kernels::quantize_blocks(exec, one, source, options);
   });
+  if (recipe.per_tensor() && s.expert >= 0) state_.invert_expert_scales(executor_, s);
 }
 
 fsdp::GatherHooks Fp8Weights::hooks() const {
-  const auto cast = [this](Casts& casts, int unit, int parameter, const Copies& out, const Tensor& source) {
+  const auto cast = [this](Casts& casts, int unit, int parameter, const Copies& out, const Tensor& source,
+                           std::span<const fsdp::GroupRows> parts) {
     if (out.forward.scaling == tensor::Scaling::none && out.backward.scaling == tensor::Scaling::none)
       casts.add({out.forward.data, source});
     else
-      quantize(site(unit, parameter), out, source, false);
+      quantize(site(unit, parameter), out, source, parts, false);
   };
   fsdp::GatherHooks hooks;
   hooks.before = [this, cast](int unit, std::span<const fsdp::GatherHooks::Own> own) {
     Casts casts(executor_);
-    for (const auto& [p, communicated] : own)
-      cast(casts, unit, p, communicated, buffers_.weights(unit)[static_cast<std::size_t>(p)].master);
+    for (const auto& [p, communicated] : own) {
+      const fsdp::WeightForms& weight = buffers_.weights(unit)[static_cast<std::size_t>(p)];
+      cast(casts, unit, p, communicated, weight.master, weight.groups);
+    }
     casts.issue();
   };
   hooks.after = [this, cast](int unit, std::span<const fsdp::GatherHooks::Arrived> arrived) {
     Casts casts(executor_);
-    for (const auto& [p, communicated, read] : arrived) cast(casts, unit, p, read, communicated.forward.data);
+    for (const auto& [p, communicated, read] : arrived)
+      cast(casts, unit, p, read, communicated.forward.data,
+           whole_[static_cast<std::size_t>(unit)][static_cast<std::size_t>(p)]);
     casts.issue();
   };
   return hooks;

@@ -17,8 +17,8 @@ namespace shard8::model {
 /// masters to stored FP8 shards, and before and after a gather. A weight that is not in FP8 is only cast from the dtype
 /// of its master to the communication dtype and from there to the compute dtype.
 ///
-/// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, or of its blocks, so that
-/// equal masters give equal bytes and scales on every mesh.
+/// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, of experts that of one
+/// expert's, or of its blocks, so that equal masters give equal bytes and scales on every mesh.
 class Fp8Weights {
  public:
   /// `executor`, `buffers` and `state` must outlive it.
@@ -31,8 +31,9 @@ class Fp8Weights {
   void initialise(const comm::Communicator& model_group);
 
   /// What the optimizer's kernel writes in addition to master and moments: a weight's amax with recipes delayed
-  /// and current, and with delayed also its stored FP8 shard, if there is one. Empty for all other parameters.
-  kernels::Outputs update_outputs(int unit, int parameter) const;
+  /// and current, and with delayed also its stored FP8 shard, if there is one, both of a part of the shard
+  /// (fsdp::WeightForms::groups). Empty for all other parameters.
+  kernels::Outputs update_outputs(int unit, int parameter, const fsdp::GroupRows& part) const;
   /// With recipe current: reduces the amaxes of all weights over `model_group`, in one collective. Otherwise nothing.
   /// To be called once all units are updated.
   void reduce_amaxes(const comm::Communicator& model_group) const;
@@ -48,13 +49,17 @@ class Fp8Weights {
   void store_all(bool rewritten) const;
   /// Casts `source` to `out`, padding rows included. `rewritten`: `out` still holds the cast of the step before, so
   /// block scales that change are counted.
-  void quantize(const fp8::Site& site, const fsdp::Copies& out, const tensor::Tensor& source, bool rewritten) const;
+  /// `parts`: the rows of each matrix in `source`.
+  void quantize(const fp8::Site& site, const fsdp::Copies& out, const tensor::Tensor& source,
+                std::span<const fsdp::GroupRows> parts, bool rewritten) const;
   template <class F>
   void for_each_weight(const F& f) const;
 
   operation::Executor& executor_;
   WeightFormat format_;
   std::vector<std::vector<fp8::Site>> sites_;
+  /// By unit, then by parameter: the parts of the whole parameter, not of a shard.
+  std::vector<std::vector<std::vector<fsdp::GroupRows>>> whole_;
   const fsdp::UnitBuffers& buffers_;
   fp8::ScalingState& state_;
 };

@@ -32,9 +32,23 @@ constexpr std::array kNames{"table",        "positions",     "norm1.weight",    
                             "norm2.weight", "norm2.bias",    "fc1.weight",         "fc1.bias",           "fc2.weight",
                             "fc2.bias",     "router.weight", "experts.fc1.weight", "experts.fc2.weight", "norm.weight",
                             "norm.bias",    "head.weight"};
-/// The weights of linears, in the order of fp8::Linear.
-constexpr std::array kLinearWeights{Parameter::qkv_weight, Parameter::proj_weight, Parameter::fc1_weight,
-                                    Parameter::fc2_weight};
+/// The linear to which a weight belongs; nothing for other parameters.
+std::optional<fp8::Linear> linear_of(Parameter weight) {
+  switch (weight) {
+    case Parameter::qkv_weight:
+      return fp8::Linear::qkv;
+    case Parameter::proj_weight:
+      return fp8::Linear::proj;
+    case Parameter::fc1_weight:
+    case Parameter::experts_fc1:
+      return fp8::Linear::fc1;
+    case Parameter::fc2_weight:
+    case Parameter::experts_fc2:
+      return fp8::Linear::fc2;
+    default:
+      return std::nullopt;
+  }
+}
 
 /// Takes the parameters of a unit, which must come in this order.
 class Unit {
@@ -47,8 +61,7 @@ class Unit {
     SHARD8_REQUIRE(at < order_.size() && order_[at] == which, "{} has no parameter '{}' in place {}", unit_.name, name,
                    at);
     parameter.name = prefix_ + name;
-    if (const auto* weight = std::ranges::find(kLinearWeights, which); weight != kLinearWeights.end())
-      parameter.linear = static_cast<fp8::Linear>(weight - kLinearWeights.begin());
+    parameter.linear = linear_of(which);
     unit_.parameters.push_back(std::move(parameter));
   }
   UnitSpec take() {
@@ -163,7 +176,10 @@ ParameterSpec Cutter::of_experts(const std::string& from, const std::vector<std:
   ParameterSpec p = parameter(sharing.cut, 0, cols, Initial::normal);
   p.sharing = sharing;
   p.of_experts = true;
+  p.gradient_overwritten = true;
   const std::int64_t own = model_.moe.experts / place_.mesh().expert, first = own * place_[base::Axis::expert];
+  p.groups = own;
+  p.first_expert = first;
   for (std::int64_t expert = 0; expert < model_.moe.experts; ++expert) {
     const bool here = expert >= first && expert < first + own;
     for (const std::string& part : parts) {

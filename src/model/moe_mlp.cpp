@@ -3,13 +3,16 @@
 
 #include "model/moe_mlp.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
 #include "kernels/elementwise.hpp"
+#include "tensor/overlay.hpp"
 
 namespace shard8::model {
 
+using fp8::Role;
 using kernels::MoeRouting;
 using operation::Kernel;
 using operation::Linear;
@@ -20,24 +23,10 @@ using tensor::Tensor;
 
 namespace {
 
-/// Of an expert, whose rows of the weight begin with row expert·rows.
-Weight weight_of(const Weight& all, std::int64_t expert, std::int64_t rows) {
-  const fsdp::Copies own = fsdp::slice(all, expert * rows, rows);
-  return {own.forward, own.backward, all.stamp};
-}
-
-/// The values of i32 in memory of the host.
-std::span<const std::int32_t> values_of(const Tensor& t) {
-  return {t.as<std::int32_t>(), static_cast<std::size_t>(t.count())};
-}
-
 Kernel kernel(std::string_view name, const Tensor& of, DType out) {
   return Kernel{name, of.rows(), of.cols(), of.dtype, out};
 }
 Kernel kernel(std::string_view name, const Tensor& of) { return kernel(name, of, of.dtype); }
-
-/// Whether what a router chose is there to be read.
-bool routes(const Context& context) { return context.executor.computes() && context.executor.communicates(); }
 
 }  // namespace
 
@@ -46,15 +35,30 @@ MoeMlp::MoeMlp(const Dims& dims, int tensor_rank, int group_rank)
       d_(dims),
       first_token_(tensor_rank * dims.tokens_local()),
       group_rank_(group_rank),
-      rounds_(dims.experts, dims.tokens_local(), group_rank) {}
+      exchange_(dims, group_rank) {}
 
-MoeMlp::Rows MoeMlp::Rows::allocate(const Dims& d, tensor::Arena& arena) {
+MoeMlp::Rows MoeMlp::Rows::allocate(const Dims& d, tensor::Arena& arena, tensor::Arena& received) {
   const std::int64_t rows = d.experts.round_rows(d.tokens_local());
   Rows r;
-  r.input = arena.allocate({rows, d.hidden}, d.compute);
-  r.weights = arena.allocate({rows}, DType::fp32);
+  r.weights = received.allocate({rows}, DType::fp32);
   r.preactivation = arena.allocate({rows, 2 * d.experts.ffn}, d.compute);
   return r;
+}
+
+void MoeMlp::Rows::allocate_input(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
+  const std::int64_t rows = d.experts.round_rows(d.tokens_local());
+  if (in_fp8)
+    input_cast = fp8::CastBuffer(arena, rows * d.hidden, recipe.columnwise(Role::input));
+  else
+    input = arena.allocate({rows, d.hidden}, d.compute);
+}
+
+void MoeMlp::Rows::allocate_activation(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
+  const std::int64_t rows = d.experts.round_rows(d.tokens_local());
+  if (in_fp8)
+    activation_cast = fp8::CastBuffer(arena, rows * d.experts.ffn, recipe.columnwise(Role::input));
+  else
+    activation = arena.allocate({rows, d.experts.ffn}, d.compute);
 }
 
 MoeMlp::Saved MoeMlp::Saved::allocate(const Dims& d, tensor::Arena& arena) {
@@ -72,8 +76,10 @@ MoeMlp::Saved MoeMlp::Saved::allocate(const Dims& d, tensor::Arena& arena) {
   return s;
 }
 
-MoeMlp::Scratch MoeMlp::Scratch::allocate(const Dims& d, bool recomputes_activation, tensor::Arena& arena) {
-  const std::int64_t tokens = d.tokens_local(), pairs = tokens * d.experts.per_token;
+MoeMlp::Scratch MoeMlp::Scratch::allocate(const Dims& d, bool recomputes_activation, const fp8::Recipe& recipe,
+                                          tensor::Arena& arena, tensor::Arena& pushed) {
+  tensor::Arena& received = d.experts.pushes ? pushed : arena;
+  const std::int64_t tokens = d.tokens_local();
   const std::int64_t rows = d.experts.round_rows(tokens);
   const std::size_t begin = arena.mark();
   Scratch s;
@@ -81,24 +87,28 @@ MoeMlp::Scratch MoeMlp::Scratch::allocate(const Dims& d, bool recomputes_activat
   s.dlogits = arena.allocate({tokens, d.experts.experts}, d.compute);
   s.dweights = arena.allocate({tokens, d.experts.per_token}, DType::fp32);
   s.dnormed = arena.allocate({tokens, d.hidden}, d.compute);
-  s.returned = arena.allocate({pairs, d.hidden}, d.compute);
-  s.returned_weights = arena.allocate({pairs}, DType::fp32);
-  if (d.experts.ranks > 1) {
-    s.sent = arena.allocate({pairs, d.hidden}, d.compute);
-    s.sent_weights = arena.allocate({pairs}, DType::fp32);
-    s.arrived = arena.allocate({rows, d.hidden}, d.compute);
-    s.arrived_weights = arena.allocate({rows}, DType::fp32);
-    s.arrival = arena.allocate({rows}, DType::i32);
-    s.place = arena.allocate({rows}, DType::i32);
-    s.output = arena.allocate({rows, d.hidden}, d.compute);
-    s.drow_weights = arena.allocate({rows}, DType::fp32);
-  }
-  s.doutput = arena.allocate({rows, d.hidden}, d.compute);
+  s.exchange = ExpertExchange::Scratch::allocate(d, arena, pushed);
+  s.doutput = received.allocate({rows, d.hidden}, d.compute);
   s.dactivation = arena.allocate({rows, d.experts.ffn}, d.compute);
+  const bool in_fp8 = recipe.expert_layers() > 0, plain = recipe.expert_layers() < d.experts.layers;
   if (recomputes_activation) s.activation = arena.allocate({rows, d.experts.ffn}, d.compute);
+  if (in_fp8) {
+    const auto columnwise = recipe.columnwise(Role::input);
+    if (recomputes_activation) s.activation_cast = fp8::CastBuffer(arena, rows * d.experts.ffn, columnwise);
+    if (recipe.two_copies(Role::input) || recipe.transposed(Role::input, false))
+      s.rowwise = fp8::CastBuffer(arena, rows * std::max(d.hidden, d.experts.ffn), recipe.rowwise(Role::input));
+    s.gradient =
+        CastScratch::allocate(recipe, Role::output_gradient, rows * std::max(d.hidden, 2 * d.experts.ffn), arena);
+  }
   if (d.experts.most_rounds(tokens) > 1) {
-    s.further = Rows::allocate(d, arena);
-    s.further.activation = arena.allocate({rows, d.experts.ffn}, d.compute);
+    s.further = Rows::allocate(d, arena, received);
+    const auto allocate_matrices = [&](bool there, bool cast) {
+      if (!there) return;
+      s.further.allocate_input(d, recipe, cast, cast ? arena : received);
+      s.further.allocate_activation(d, recipe, cast, arena);
+    };
+    tensor::overlay(
+        arena, [&] { allocate_matrices(plain, false); }, [&] { allocate_matrices(in_fp8, true); });
   }
   s.all = arena.since(begin);
   return s;
@@ -139,20 +149,8 @@ void MoeMlp::route(const Context& context, const Saved& saved, HeldSum x, const 
   if (!routed.counts.empty())
     context.issue(kernel("moe_count", counts).reads(counts, routed.counts).writes(routed.counts),
                   [&](const tensor::Exec& exec) { kernels::moe_count(exec, routed.counts, counts); });
-  exchange_counts(context, saved);
+  exchange_.exchange_counts(context, saved.counts);
   balance(context, saved, routed);
-}
-
-void MoeMlp::exchange_counts(const Context& context, const Saved& saved) const {
-  if (d_.experts.ranks == 1) return;
-  auto part = context.timer().exchange(Exchange::routing);
-  context.executor.run({.op = Collective::all_gather,
-                        .group = base::AxisSet::expert,
-                        .ranks = d_.experts.ranks,
-                        .tensors = {&saved.counts, 1}},
-                       [&] {
-                         return context.expert_group->all_gather_in_place({&saved.counts, 1}, {}, "routing");
-                       });
 }
 
 void MoeMlp::balance(const Context& context, const Saved& saved, const Routed& routed) const {
@@ -176,193 +174,136 @@ void MoeMlp::balance(const Context& context, const Saved& saved, const Routed& r
   });
 }
 
-std::int64_t MoeMlp::begin_rounds(const Context& context, const Saved& saved) const {
-  if (routes(context)) {
-    tensor::finish(context.executor.exec());
-    rounds_.set(values_of(saved.counts));
-  } else {
-    rounds_.set_mean();
+fp8::Operands MoeMlp::input_of(const Context& context, const fp8::Site& site, const Tensor& plain,
+                               const fp8::CastBuffer& kept, const Scratch& scratch) const {
+  if (!site.on()) return plain;
+  const CastScratch casts{scratch.rowwise.empty() ? kept : scratch.rowwise, kept};
+  return casts.view(context.quantizer->recipe(), Role::input, plain.rows(), plain.cols(), false);
+}
+
+fp8::Operands MoeMlp::cast_gradient(const Context& context, const fp8::Site& site, const Tensor& plain,
+                                    const Scratch& scratch) const {
+  if (!site.on()) return plain;
+  const fp8::Operands casts =
+      scratch.gradient.view(context.quantizer->recipe(), Role::output_gradient, plain.rows(), plain.cols(), false);
+  context.quantizer->cast(site.with(Role::output_gradient), casts, plain, fp8::Quantizer::Tokens::all);
+  return casts;
+}
+
+fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const Rows& rows, bool activates,
+                              Purpose purpose, const Saved& saved, const ExpertWeights& w,
+                              const Scratch& scratch) const {
+  constexpr auto kAll = fp8::Quantizer::Tokens::all;
+  const std::int64_t n = round.rows;
+  const bool in_fp8 = saved.fc1.on();
+  const Tensor weights = rows.weights.slice(0, n), inner = rows.preactivation.slice(0, n);
+  const Tensor plain = (in_fp8 ? scratch.doutput : rows.input).slice(0, n);
+  exchange_.dispatch(context, round, {plain, weights},
+                     {saved.normed, saved.routing.weights.reshaped({saved.source.count()})}, saved.source,
+                     scratch.exchange);
+  {
+    const At at(context.executor, Linear::fc1);
+    const fp8::Operands input = input_of(context, saved.fc1, plain, rows.input_cast, scratch);
+    if (in_fp8) context.quantizer->cast(saved.fc1, input, plain, kAll, purpose);
+    grouped_fprop(context, inner, input.rowwise, w.fc1, round.groups);
   }
-  return rounds_.rounds();
-}
-
-MoeMlp::Round MoeMlp::begin_round(const Context& context, std::int64_t number, const Scratch& scratch) const {
-  const bool writes = context.executor.computes();
-  return rounds_.round(number, writes ? scratch.arrival : Tensor{}, writes ? scratch.place : Tensor{});
-}
-
-void MoeMlp::gather(const Context& context, const Weighted& to, const Weighted& from, const Tensor& index,
-                    std::int64_t per_token) const {
-  context.issue(
-      kernel("moe_gather_rows", to.rows).reads(to.rows, index).writes(to.rows),
-      [&](const tensor::Exec& exec) { kernels::moe_gather_rows(exec, to.rows, from.rows, index, per_token); });
-  if (to.weights.data == nullptr) return;
-  context.issue(kernel("moe_gather_values", to.weights).reads(to.weights, index).writes(to.weights),
-                [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, to.weights, from.weights, index); });
-}
-
-void MoeMlp::exchange(const Context& context, const Round& round, const Weighted& out, const Weighted& in,
-                      bool back) const {
-  const auto &sends = back ? round.receive_rows : round.send_rows,
-             &receives = back ? round.send_rows : round.receive_rows;
-  const std::array<Tensor, 2> into{out.rows, out.weights}, from{in.rows, in.weights};
-  const std::array<comm::Communicator::AllToAllItem, 2> items{
-      {{out.rows, in.rows, receives, sends}, {out.weights, in.weights, receives, sends}}};
-  // By memory, not by rows: a rank without rows exchanges as many tensors as the others.
-  const std::size_t count = in.weights.data == nullptr ? 1 : 2;
-  const Exchange name = back ? Exchange::combine : Exchange::dispatch;
-  const At at(context.executor, back ? Linear::fc2 : Linear::fc1);
-  auto part = context.timer().exchange(name);
-  context.executor.run({.op = Collective::all_to_all,
-                        .group = base::AxisSet::expert,
-                        .ranks = d_.experts.ranks,
-                        .tensors = std::span(from).first(count),
-                        .own = std::span(into).first(count)},
-                       [&] { return context.expert_group->all_to_all(std::span(items).first(count), name_of(name)); });
-}
-
-void MoeMlp::dispatch(const Context& context, const Round& round, const Weighted& to, const Weighted& tokens,
-                      const Saved& saved, const Scratch& scratch) const {
-  const auto source = [&](std::int64_t first, std::int64_t n) { return saved.source.slice(first, n); };
-  const std::int64_t per_token = d_.experts.per_token;
-  if (d_.experts.ranks == 1) return gather(context, to, tokens, source(round.send_first[0], round.sent), per_token);
-  const bool weighted = to.weights.data != nullptr;
-  const Weighted sent = Weighted{scratch.sent, scratch.sent_weights}.with(weighted).slice(0, round.sent);
-  std::int64_t row = 0;
-  for (std::size_t rank = 0; rank < round.send_rows.size(); row += round.send_rows[rank++])
-    gather(context, sent.slice(row, round.send_rows[rank]), tokens,
-           source(round.send_first[rank], round.send_rows[rank]), per_token);
-  const Weighted arrived = Weighted{scratch.arrived, scratch.arrived_weights}.with(weighted).slice(0, round.received);
-  exchange(context, round, arrived, sent, false);
-  gather(context, to, arrived, scratch.arrival.slice(0, round.received), 1);
-}
-
-MoeMlp::Weighted MoeMlp::results_of(const Round& round, const Scratch& scratch) const {
-  if (d_.experts.ranks == 1)  // they are those of own tokens
-    return Weighted{scratch.returned, scratch.returned_weights}.slice(round.send_first[0], round.sent);
-  return Weighted{scratch.output, scratch.drow_weights}.slice(0, round.received);
-}
-
-void MoeMlp::combine(const Context& context, const Round& round, bool weighted, const Scratch& scratch) const {
-  if (d_.experts.ranks == 1) return;
-  const Weighted arrived = Weighted{scratch.arrived, scratch.arrived_weights}.with(weighted).slice(0, round.received);
-  gather(context, arrived, results_of(round, scratch), scratch.place.slice(0, round.received), 1);
-  const Weighted returned = Weighted{scratch.returned, scratch.returned_weights}.with(weighted);
-  const Weighted sent = Weighted{scratch.sent, scratch.sent_weights}.with(weighted);
-  // A single round brings all rows back, in the order in which they are sorted.
-  const bool all = rounds_.rounds() == 1;
-  exchange(context, round, (all ? returned : sent).slice(0, round.sent), arrived, true);
-  if (all) return;
-  const auto copy = [&](const Tensor& to, const Tensor& from) {
-    if (from.data == nullptr) return;
-    context.issue(kernel("cast", from).reads(from).writes(to),
-                  [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
-  };
-  std::int64_t row = 0;
-  for (std::size_t rank = 0; rank < round.send_rows.size(); row += round.send_rows[rank++]) {
-    const Weighted from = sent.slice(row, round.send_rows[rank]);
-    const Weighted to = returned.slice(round.send_first[rank], round.send_rows[rank]);
-    copy(to.rows, from.rows);
-    copy(to.weights, from.weights);
-  }
-}
-
-template <class Work>
-void MoeMlp::for_each_expert(const Context& context, Linear linear, const Round& round, const Work& work) const {
-  const At at(context.executor, linear);
-  for (std::int64_t e = 0; e < d_.experts.local(); ++e) {
-    const auto i = static_cast<std::size_t>(e);
-    if (round.expert_rows[i] > 0) work(e, round.expert_first[i], round.expert_rows[i]);
-  }
-}
-
-void MoeMlp::compute(const Context& context, const Round& round, const Rows& rows, bool activates, const Saved& saved,
-                     const ExpertWeights& w, const Scratch& scratch) const {
-  const std::int64_t n = round.received;
-  const Tensor all_weights = saved.routing.weights.reshaped({saved.routing.weights.count()});
-  dispatch(context, round, Weighted{rows.input, rows.weights}.slice(0, n), {saved.normed, all_weights}, saved, scratch);
-  for_each_expert(context, Linear::fc1, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-    fprop(context, rows.preactivation.slice(first, count), rows.input.slice(first, count),
-          weight_of(w.fc1, e, 2 * d_.experts.ffn), {});
-  });
-  if (!activates) return;
-  const Tensor a = rows.activation.slice(0, n), x = rows.preactivation.slice(0, n), weights = rows.weights.slice(0, n);
-  context.issue(kernel("moe_swiglu_forward", a).reads(x, weights).writes(a),
-                [&](const tensor::Exec& exec) { kernels::moe_swiglu_forward(exec, a, x, weights); });
+  if (!activates) return {};
+  const At at(context.executor, Linear::fc2);
+  const Tensor a = (in_fp8 ? scratch.dactivation : rows.activation).slice(0, n);
+  context.issue(kernel("moe_swiglu_forward", a).reads(inner, weights).writes(a),
+                [&](const tensor::Exec& exec) { kernels::moe_swiglu_forward(exec, a, inner, weights, round.end); });
+  const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
+  if (in_fp8)
+    context.quantizer->cast(saved.fc2, activation, a, kAll, rows.recomputed ? Purpose::forward_pass : purpose);
+  return activation;
 }
 
 void MoeMlp::forward(const Context& context, const Tensor& y, const Tensor& residual, const Saved& saved,
                      const ExpertWeights& w, const Scratch& scratch) const {
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
-  const std::int64_t rounds = begin_rounds(context, saved);
-  for (std::int64_t k = 0; k < rounds; ++k) {
-    const Round round = begin_round(context, k, scratch);
-    const Rows& rows = rows_of(k, saved, scratch);
-    compute(context, round, rows, true, saved, w, scratch);
-    const Tensor output = results_of(round, scratch).rows;
-    for_each_expert(context, Linear::fc2, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-      fprop(context, output.slice(first, count), rows.activation.slice(first, count), weight_of(w.fc2, e, d_.hidden),
-            {});
-    });
-    combine(context, round, false, scratch);
+  const std::int64_t rounds = exchange_.begin(context, saved.counts, scratch.exchange);
+  for (std::int64_t k = rounds; k-- > 0;) {
+    const Round round = exchange_.round(context, k, scratch.exchange);
+    const Purpose purpose = k == 0 ? Purpose::both_passes : Purpose::forward_pass;  // further rounds are recomputed
+    const fp8::Operands activation =
+        compute(context, round, rows_of(k, saved, scratch), true, purpose, saved, w, scratch);
+    {
+      const At at(context.executor, Linear::fc2);
+      grouped_fprop(context, exchange_.results_of(round, scratch.exchange).rows, activation.rowwise, w.fc2,
+                    round.groups);
+    }
+    exchange_.combine(context, round, false, scratch.exchange);
   }
-  context.issue(
-      kernel("moe_combine", y).reads(residual, scratch.returned, saved.position).writes(y),
-      [&](const tensor::Exec& exec) { kernels::moe_combine(exec, y, residual, scratch.returned, saved.position); });
+  context.issue(kernel("moe_combine", y).reads(residual, scratch.exchange.returned.rows, saved.position).writes(y),
+                [&](const tensor::Exec& exec) {
+                  kernels::moe_combine(exec, y, residual, scratch.exchange.returned.rows, saved.position);
+                });
 }
 
 void MoeMlp::recompute(const Context& context, const Saved& saved, const ExpertWeights& w,
                        const Scratch& scratch) const {
   const operation::Recomputing again(context.executor);
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
-  if (begin_rounds(context, saved) == 0) return;
-  compute(context, begin_round(context, 0, scratch), saved.rows, !saved.rows.recomputed, saved, w, scratch);
+  if (exchange_.begin(context, saved.counts, scratch.exchange) == 0) return;
+  compute(context, exchange_.round(context, 0, scratch.exchange), saved.rows, !saved.rows.recomputed,
+          Purpose::both_passes, saved, w, scratch);
 }
 
 void MoeMlp::backward_experts(const Context& context, const Tensor& dy, const ExpertGradients& dw, const Saved& saved,
                               const ExpertWeights& w, const Scratch& scratch) const {
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
-  const std::int64_t rounds = begin_rounds(context, saved);
+  const std::int64_t rounds = exchange_.begin(context, saved.counts, scratch.exchange);
   for (std::int64_t k = 0; k < rounds; ++k) {
-    const Round round = begin_round(context, k, scratch);
+    const Round round = exchange_.round(context, k, scratch.exchange);
     const Rows& rows = rows_of(k, saved, scratch);
     if (k > 0) {
       const operation::Recomputing again(context.executor);
-      compute(context, round, rows, true, saved, w, scratch);
+      compute(context, round, rows, true, Purpose::both_passes, saved, w, scratch);
     }
-    backward_round(context, round, dy, dw, rows, saved, w, scratch);
+    backward_round(context, round, dy, {dw.fc1, dw.fc2, dw.accumulate || k > 0}, rows, saved, w, scratch);
   }
+  if (rounds > 0 || dw.accumulate) return;
+  for (const Tensor& sum : {dw.fc1, dw.fc2})
+    context.issue(kernel("fill_zero", sum).writes(sum),
+                  [&](const tensor::Exec& exec) { kernels::fill_zero(exec, sum); });
 }
 
 void MoeMlp::backward_round(const Context& context, const Round& round, const Tensor& dy, const ExpertGradients& dw,
                             const Rows& rows, const Saved& saved, const ExpertWeights& w,
                             const Scratch& scratch) const {
-  const std::int64_t n = round.received, ffn = d_.experts.ffn;
+  const std::int64_t n = round.rows;
   const Tensor doutput = scratch.doutput.slice(0, n), dactivation = scratch.dactivation.slice(0, n);
   const Tensor inner = rows.preactivation.slice(0, n), weights = rows.weights.slice(0, n);
-  const auto [dinput, dweights] = results_of(round, scratch);
-  dispatch(context, round, {doutput, {}}, {dy, {}}, saved, scratch);
-  for_each_expert(context, Linear::fc2, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-    dgrad(context, dactivation.slice(first, count), doutput.slice(first, count), weight_of(w.fc2, e, d_.hidden));
-  });
-  const Tensor activation = rows.activation.slice(0, n);
-  const Tensor recomputed = rows.recomputed ? activation : Tensor{};
-  context.issue(
-      kernel("moe_swiglu_backward", inner).reads(dactivation, inner, weights).writes(inner, dweights, recomputed),
-      [&, &dweights = dweights](const tensor::Exec& exec) {
-        kernels::moe_swiglu_backward(exec, inner, dweights, dactivation, inner, weights, recomputed);
-      });
-  for_each_expert(context, Linear::fc2, round, [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-    wgrad(context, dw.fc2.slice(e * d_.hidden, d_.hidden), doutput.slice(first, count), activation.slice(first, count),
-          true);
-  });
-  for_each_expert(context, Linear::fc1, round,
-                  [&, &dinput = dinput](std::int64_t e, std::int64_t first, std::int64_t count) {
-                    wgrad(context, dw.fc1.slice(e * 2 * ffn, 2 * ffn), inner.slice(first, count),
-                          rows.input.slice(first, count), true);
-                    dgrad(context, dinput.slice(first, count), inner.slice(first, count), weight_of(w.fc1, e, 2 * ffn));
-                  });
-  combine(context, round, true, scratch);
+  const auto [dinput, dweights] = exchange_.results_of(round, scratch.exchange);
+  exchange_.dispatch(context, round, {doutput, {}}, {dy, {}}, saved.source, scratch.exchange);
+  const kernels::RowGroups& groups = round.groups;
+  const bool in_fp8 = saved.fc2.on();
+  {
+    const At at(context.executor, Linear::fc2);
+    const fp8::Operands dy_rows = cast_gradient(context, saved.fc2, doutput, scratch);
+    grouped_dgrad(context, dactivation, dy_rows.rowwise, w.fc2, groups);
+    // In FP8 the shape alone of a plain matrix is read, unless it is recomputed.
+    const Tensor a = (!in_fp8 ? rows.activation : rows.recomputed ? scratch.activation : dactivation).slice(0, n);
+    const Tensor recomputed = rows.recomputed ? a : Tensor{};
+    context.issue(
+        kernel("moe_swiglu_backward", inner).reads(dactivation, inner, weights).writes(inner, dweights, recomputed),
+        [&, &dweights = dweights](const tensor::Exec& exec) {
+          kernels::moe_swiglu_backward(exec, inner, dweights, dactivation, inner, weights, recomputed, round.end);
+        });
+    const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
+    if (in_fp8 && rows.recomputed)
+      context.quantizer->cast(saved.fc2, activation, a, fp8::Quantizer::Tokens::all, Purpose::recomputed);
+    grouped_wgrad(context, dw.fc2, dy_rows.columnwise, activation.columnwise, groups, dw.accumulate);
+  }
+  {
+    const At at(context.executor, Linear::fc1);
+    const fp8::Operands dinner = cast_gradient(context, saved.fc1, inner, scratch);
+    const fp8::Operands input =
+        input_of(context, saved.fc1, in_fp8 ? doutput : rows.input.slice(0, n), rows.input_cast, scratch);
+    grouped_wgrad(context, dw.fc1, dinner.columnwise, input.columnwise, groups, dw.accumulate);
+    grouped_dgrad(context, dinput, dinner.rowwise, w.fc1, groups);
+  }
+  exchange_.combine(context, round, true, scratch.exchange);
 }
 
 void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,
@@ -371,10 +312,11 @@ void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients&
   const Lease memory = context.lease("the scratch of a router", {scratch.all});
   const Tensor token_weights = own(routed.token_weights);
   const Tensor &dweights = scratch.dweights, &dlogits = scratch.dlogits, &dnormed = scratch.dnormed;
-  context.issue(kernel("moe_combine_values", dweights).reads(scratch.returned_weights, saved.position).writes(dweights),
-                [&](const tensor::Exec& exec) {
-                  kernels::moe_combine_values(exec, dweights, scratch.returned_weights, saved.position);
-                });
+  context.issue(
+      kernel("moe_combine_values", dweights).reads(scratch.exchange.returned.weights, saved.position).writes(dweights),
+      [&](const tensor::Exec& exec) {
+        kernels::moe_combine_values(exec, dweights, scratch.exchange.returned.weights, saved.position);
+      });
   const kernels::MoeBalance balance{.sums = saved.sequence_sums,
                                     .first_token = first_token_,
                                     .seq = d_.seq,
@@ -388,10 +330,11 @@ void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients&
                 });
   wgrad(context, dw.router.sum.weight, dlogits, saved.normed, dw.router.accumulate);
   dgrad(context, dnormed, dlogits, w.router);
-  context.issue(kernel("moe_combine", dnormed).reads(dnormed, scratch.returned, saved.position).writes(dnormed),
-                [&](const tensor::Exec& exec) {
-                  kernels::moe_combine(exec, dnormed, dnormed, scratch.returned, saved.position);
-                });
+  context.issue(
+      kernel("moe_combine", dnormed).reads(dnormed, scratch.exchange.returned.rows, saved.position).writes(dnormed),
+      [&](const tensor::Exec& exec) {
+        kernels::moe_combine(exec, dnormed, dnormed, scratch.exchange.returned.rows, saved.position);
+      });
   norm_.backward(context, dx, dw.norm, dnormed, x, saved.statistics, w.norm, dx);
 }
 

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "kernels/moe.hpp"
-#include "model/dispatch_rounds.hpp"
+#include "model/expert_exchange.hpp"
+#include "model/linear.hpp"
 #include "model/norm.hpp"
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
@@ -19,6 +20,12 @@
 //
 // What is kept from forward to backward is that of the first round alone. Backward dispatches the rows of further
 // rounds again and computes them anew, so memory does not depend on how tokens choose.
+//
+// In FP8 a rank casts the rows of a round that it multiplies, each round for itself, and their gradients likewise: it
+// alone reads these matrices, so their scales are those of its own rows. Each expert's rows are padded with rows of
+// zeros (ExpertDims::rows_multiple), which are cast and multiplied like all others and change no result. With current
+// scaling each round has a scale of its own. Forward computes the first round last: the scale that is left in the
+// scaling state is that of the first round, whose activation backward may cast again.
 
 namespace shard8::model {
 
@@ -41,19 +48,26 @@ class MoeMlp {
   struct ExpertWeights {
     Weight fc1, fc2;
   };
-  /// fp32. Always added to.
+  /// fp32. `accumulate`: they hold a sum of this step, which is added to; else they are overwritten.
   struct ExpertGradients {
     tensor::Tensor fc1, fc2;
+    bool accumulate = false;
   };
-  /// The rows of a round that this rank multiplies.
+  /// The rows of a round that this rank multiplies. A layer in FP8 has casts in place of `input` and `activation`: the
+  /// copies that wgrad reads, which are also those that forward reads if one copy serves both.
   struct Rows {
-    tensor::Tensor input;          ///< (R, H)
-    tensor::Tensor weights;        ///< (R) fp32
-    tensor::Tensor preactivation;  ///< (R, 2·F); overwritten by its gradient in backward
-    tensor::Tensor activation;     ///< (R, F), with the weight
-    bool recomputed = false;       ///< backward recomputes the activation from the preactivation
+    tensor::Tensor input;                         ///< (R, H)
+    tensor::Tensor weights;                       ///< (R) fp32
+    tensor::Tensor preactivation;                 ///< (R, 2·F); overwritten by its gradient in backward
+    tensor::Tensor activation;                    ///< (R, F), with the weight
+    fp8::CastBuffer input_cast, activation_cast;  ///< casts of (R, H) and (R, F)
+    bool recomputed = false;                      ///< backward recomputes the activation from the preactivation
 
-    static Rows allocate(const Dims& dims, tensor::Arena& arena);
+    /// The weights, in `received`, and the preactivation.
+    static Rows allocate(const Dims& dims, tensor::Arena& arena, tensor::Arena& received);
+    /// The input or its cast, and the activation or its cast.
+    void allocate_input(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena);
+    void allocate_activation(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena);
   };
   /// What forward writes for backward.
   struct Saved {
@@ -64,26 +78,30 @@ class MoeMlp {
     tensor::Tensor counts;            ///< (ranks of the expert group, E) i32: the rows of each rank for each expert
     tensor::Tensor sequence_sums;     ///< kernels::moe_sequence_sums; empty without a balance loss
     Rows rows;                        ///< of the first round
+    fp8::Site fc1, fc2;               ///< of the inputs of fc1 and fc2; off if the layer is not in FP8
 
-    /// All but `rows`.
+    /// All but `rows` and the sites.
     static Saved allocate(const Dims& dims, tensor::Arena& arena);
   };
   struct Scratch {
-    tensor::Tensor all;                         ///< u8: the bytes of all members below
-    tensor::Tensor logits;                      ///< (T, E) fp32
-    tensor::Tensor dlogits;                     ///< (T, E)
-    tensor::Tensor dweights;                    ///< (T, K) fp32
-    tensor::Tensor dnormed;                     ///< (T, H)
-    tensor::Tensor sent, sent_weights;          ///< (T·K, H), (T·K) fp32: rows that this rank sends or gets back
-    tensor::Tensor returned, returned_weights;  ///< (T·K, H), (T·K) fp32: results or gradients of all own rows
-    tensor::Tensor arrived, arrived_weights;    ///< (R, H), (R) fp32: in the order in which rows arrive
-    tensor::Tensor arrival, place;              ///< (R) i32: DispatchRounds::round
-    tensor::Tensor doutput, dactivation;        ///< (R, H), (R, F)
-    tensor::Tensor output, drow_weights;        ///< (R, H), (R) fp32: results that are sent; empty with one rank
-    tensor::Tensor activation;                  ///< (R, F): Rows::activation of layers that recompute it
-    Rows further;                               ///< of rounds behind the first one; empty if there is never one
+    tensor::Tensor all;       ///< u8: the bytes of all members below
+    tensor::Tensor logits;    ///< (T, E) fp32
+    tensor::Tensor dlogits;   ///< (T, E)
+    tensor::Tensor dweights;  ///< (T, K) fp32
+    tensor::Tensor dnormed;   ///< (T, H)
+    ExpertExchange::Scratch exchange;
+    /// (R, H), (R, F). In FP8 forward has the input in doutput, and the activation in dactivation, until they are cast.
+    tensor::Tensor doutput, dactivation;
+    tensor::Tensor activation;        ///< (R, F): Rows::activation of layers that recompute it
+    fp8::CastBuffer activation_cast;  ///< Rows::activation_cast of these layers
+    fp8::CastBuffer rowwise;          ///< casts that forward alone reads, one after the other; empty if there are none
+    CastScratch gradient;             ///< casts of the gradients of fc2's and of fc1's output, one after the other
+    /// Of rounds behind the first one; empty if there is never one. Layers in FP8 and others use the same memory.
+    Rows further;
 
-    static Scratch allocate(const Dims& dims, bool recomputes_activation, tensor::Arena& arena);
+    /// What peers write is in `pushed`.
+    static Scratch allocate(const Dims& dims, bool recomputes_activation, const fp8::Recipe& recipe,
+                            tensor::Arena& arena, tensor::Arena& pushed);
   };
   /// The micro-batch that is routed.
   struct Routed {
@@ -101,10 +119,10 @@ class MoeMlp {
   /// Writes y (T, H) = residual (T, H) + the experts' results of what was routed, and saved.rows.
   void forward(const Context& context, const tensor::Tensor& y, const tensor::Tensor& residual, const Saved& saved,
                const ExpertWeights& w, const Scratch& scratch) const;
-  /// Writes saved.rows alone, a second time.
+  /// Writes saved.rows alone, a second time. It reads the copy of fc1 that forward reads.
   void recompute(const Context& context, const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
-  /// Adds the gradients of the experts' weights to dw, given dy (T, H), the gradient of y. What backward() reads stays
-  /// in `scratch`. Overwrites saved.rows.
+  /// Writes the gradients of the experts' weights to dw, or adds them, given dy (T, H), the gradient of y. What
+  /// backward() reads stays in `scratch`. Overwrites saved.rows. Of a weight with two copies further rounds read both.
   void backward_experts(const Context& context, const tensor::Tensor& dy, const ExpertGradients& dw, const Saved& saved,
                         const ExpertWeights& w, const Scratch& scratch) const;
   /// Ends the backward of what was routed, after backward_experts(). dx (T, H): on entry the gradient of y, on exit the
@@ -115,45 +133,23 @@ class MoeMlp {
                 float sequence_scale) const;
 
  private:
-  using Round = DispatchRounds::Round;
-  /// Rows of a matrix (n, H), and a number (n) fp32 of each. Without numbers `weights` has no memory.
-  struct Weighted {
-    tensor::Tensor rows, weights;
-    Weighted slice(std::int64_t first, std::int64_t n) const {
-      return {rows.slice(first, n), weights.data == nullptr ? tensor::Tensor{} : weights.slice(first, n)};
-    }
-    /// The rows alone, unless `weighted`.
-    Weighted with(bool weighted) const { return {rows, weighted ? weights : tensor::Tensor{}}; }
-  };
+  using Round = ExpertRound;
   tensor::Tensor own(const tensor::Tensor& of_micro_batch) const;
-  void exchange_counts(const Context& context, const Saved& saved) const;
   void balance(const Context& context, const Saved& saved, const Routed& routed) const;
-  /// Sets the rounds of what was routed, and returns their number.
-  std::int64_t begin_rounds(const Context& context, const Saved& saved) const;
-  Round begin_round(const Context& context, std::int64_t number, const Scratch& scratch) const;
   static const Rows& rows_of(std::int64_t round, const Saved& saved, const Scratch& scratch) {
     return round == 0 ? saved.rows : scratch.further;
   }
-  /// to[i] = from[index[i] / per_token], and the number from.weights[index[i]].
-  void gather(const Context& context, const Weighted& to, const Weighted& from, const tensor::Tensor& index,
-              std::int64_t per_token) const;
-  /// The all-to-all of a round. `back`: results go back to the ranks that have sent the rows.
-  void exchange(const Context& context, const Round& round, const Weighted& out, const Weighted& in, bool back) const;
-  /// Sends rows of `tokens`, (T, H) with numbers (T·K), to their experts: writes `to`, the rows received, sorted by
-  /// expert.
-  void dispatch(const Context& context, const Round& round, const Weighted& to, const Weighted& tokens,
-                const Saved& saved, const Scratch& scratch) const;
-  /// Where the results of a round's rows are to be written, for combine().
-  Weighted results_of(const Round& round, const Scratch& scratch) const;
-  /// Sends results_of() the round back to their tokens' ranks: to scratch.returned and, if `weighted`, to
-  /// returned_weights.
-  void combine(const Context& context, const Round& round, bool weighted, const Scratch& scratch) const;
-  /// Calls work(expert, its first row, its rows) for each expert of this rank that has rows in the round.
-  template <class Work>
-  void for_each_expert(const Context& context, operation::Linear linear, const Round& round, const Work& work) const;
-  /// Writes `rows`, those of the round; the activation only if `activates`.
-  void compute(const Context& context, const Round& round, const Rows& rows, bool activates, const Saved& saved,
-               const ExpertWeights& w, const Scratch& scratch) const;
+  using Purpose = fp8::Quantizer::Purpose;
+  /// What products read of rows [0, n) of a matrix: `plain` (n, C), or if `site` is in FP8 the casts in `kept` and, of
+  /// two copies, in Scratch::rowwise, to be written.
+  fp8::Operands input_of(const Context& context, const fp8::Site& site, const tensor::Tensor& plain,
+                         const fp8::CastBuffer& kept, const Scratch& scratch) const;
+  /// As input_of(), of the gradient of a linear's output, and casts it.
+  fp8::Operands cast_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& plain,
+                              const Scratch& scratch) const;
+  /// Writes `rows`, those of the round; the activation only if `activates`. Returns the activation as fc2 reads it.
+  fp8::Operands compute(const Context& context, const Round& round, const Rows& rows, bool activates, Purpose purpose,
+                        const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
   void backward_round(const Context& context, const Round& round, const tensor::Tensor& dy, const ExpertGradients& dw,
                       const Rows& rows, const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
 
@@ -161,7 +157,7 @@ class MoeMlp {
   Dims d_;
   std::int64_t first_token_;  ///< of this rank in the micro-batch
   int group_rank_;
-  mutable DispatchRounds rounds_;
+  ExpertExchange exchange_;
 };
 
 }  // namespace shard8::model

@@ -29,7 +29,8 @@ WeightFormat WeightFormat::make(const deck::Config& config) {
 
 fp8::Site WeightFormat::site(const UnitSpec& unit, const ParameterSpec& parameter) const {
   if (!parameter.linear) return {};
-  return recipe.site(unit.layer, *parameter.linear).with(fp8::Role::weight);
+  const fp8::Site site = recipe.site(unit.layer, *parameter.linear).with(fp8::Role::weight);
+  return parameter.of_experts ? site.of_expert(parameter.first_expert) : site;
 }
 
 std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, const WeightFormat& format,
@@ -39,15 +40,19 @@ std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, con
   const tensor::DType dtype = recipe.dtype(kRole);
   std::vector<fsdp::UnitShape> shapes;
   for (const UnitSpec& unit : units) {
-    fsdp::UnitShape& shape = shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating, unit.single_use});
+    fsdp::UnitShape& shape =
+        shapes.emplace_back(fsdp::UnitShape{unit.name, {}, unit.rotating, unit.single_use, unit.backward_reads_both});
     for (const ParameterSpec& p : unit.parameters) {
       fsdp::ParameterShape& parameter = shape.parameters.emplace_back(p);
       const fp8::Site site = format.site(unit, p);
+      if (!site.on() || !recipe.per_tensor()) parameter.groups = 1;  // whoever casts it need not know its matrices
       if (!site.on()) continue;
       parameter.granularity = recipe.granularity();
       parameter.formats = fsdp::Formats{{dtype, recipe.rowwise(kRole)}, {dtype, recipe.columnwise(kRole)}};
       parameter.cast = format.cast;
-      if (recipe.per_tensor() && scaling != nullptr) parameter.scale_inv = scaling->weight_scale_inv(site);
+      if (!recipe.per_tensor() || scaling == nullptr) continue;
+      parameter.scale_inv = p.of_experts ? scaling->expert_scale_invs(site).slice(p.first_expert, p.groups)
+                                         : scaling->weight_scale_inv(site);
     }
   }
   return shapes;

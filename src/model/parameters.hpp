@@ -149,8 +149,10 @@ struct ParameterSpec : fsdp::ParameterShape {
   std::vector<SourceBox> sources;  ///< rows in no source are padding, always zero
   /// The weight of one of a layer's linears, which a recipe may keep in FP8.
   std::optional<fp8::Linear> linear{};
-  /// Whether the parameter is that of a layer's experts: a token is multiplied by those of its experts alone.
+  /// Whether the parameter is that of a layer's experts: a token is multiplied by those of its experts alone. It has
+  /// `groups` experts of the layer, from number first_expert on, and as many of the sources belong to each of all.
   bool of_experts = false;
+  std::int64_t first_expert = 0;
 };
 
 /// What is gathered at once: the embedding, a layer, the experts of a layer, or the root (final norm, head, tied
@@ -158,9 +160,10 @@ struct ParameterSpec : fsdp::ParameterShape {
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
-  bool rotating = false;    ///< see fsdp::UnitShape
-  bool single_use = false;  ///< see fsdp::UnitShape
-  std::int64_t layer = -1;  ///< the layer's number from 0; -1: no layer
+  bool rotating = false;             ///< see fsdp::UnitShape
+  bool single_use = false;           ///< see fsdp::UnitShape
+  std::int64_t layer = -1;           ///< the layer's number from 0; -1: no layer
+  bool backward_reads_both = false;  ///< see fsdp::UnitShape
 };
 
 /// All units as the rank at `place` computes with them: the embedding, the layers in order, the root, the experts of
@@ -177,7 +180,7 @@ struct WeightFormat {
   /// Whether FP8 shards are kept from step to step, together with the masters.
   bool stored() const { return cast == fsdp::Cast::stored; }
   static WeightFormat make(const deck::Config& config);
-  /// The FP8 site of a parameter; off if the parameter is not in FP8.
+  /// The FP8 site of a parameter, of experts that of its first one; off if the parameter is not in FP8.
   fp8::Site site(const UnitSpec& unit, const ParameterSpec& parameter) const;
 };
 

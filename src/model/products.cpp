@@ -34,4 +34,34 @@ void wgrad(const Context& context, const Tensor& dw, const Operand& dy, const Op
       [&](const tensor::Exec& exec) { kernels::gemm_wgrad(exec, dw, dy, x, accumulate, context.workspace); });
 }
 
+void grouped_fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& weight,
+                   const kernels::RowGroups& groups) {
+  const Operand& w = weight.copy_for(fsdp::Pass::forward);
+  Product product{Product::Kind::fprop, y.rows(), y.cols(), x.cols(), format_of(x), format_of(w), y.dtype};
+  product.groups = groups.rows.count();
+  context.issue(product, [&](const tensor::Exec& exec) {
+    kernels::grouped_gemm_fprop(exec, y, x, w, groups, context.workspace);
+  });
+}
+
+void grouped_dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& weight,
+                   const kernels::RowGroups& groups) {
+  const Operand& w = weight.copy_for(fsdp::Pass::backward);
+  Product product{Product::Kind::dgrad, dx.rows(), dx.cols(), dy.cols(), format_of(dy), format_of(w), dx.dtype};
+  product.groups = groups.rows.count();
+  context.issue(product, [&](const tensor::Exec& exec) {
+    kernels::grouped_gemm_dgrad(exec, dx, dy, w, groups, context.workspace);
+  });
+}
+
+void grouped_wgrad(const Context& context, const Tensor& dw, const Operand& dy, const Operand& x,
+                   const kernels::RowGroups& groups, bool accumulate) {
+  Product product{Product::Kind::wgrad, dy.cols(),    dw.cols(), dy.rows(),
+                  format_of(dy),        format_of(x), dw.dtype,  accumulate};
+  product.groups = groups.rows.count();
+  context.issue(product, [&](const tensor::Exec& exec) {
+    kernels::grouped_gemm_wgrad(exec, dw, dy, x, groups, accumulate, context.workspace);
+  });
+}
+
 }  // namespace shard8::model

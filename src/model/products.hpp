@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fsdp/weight_forms.hpp"
+#include "kernels/grouped_gemm.hpp"
 #include "model/context.hpp"
 #include "tensor/operand.hpp"
 
@@ -43,5 +44,14 @@ void dgrad(const Context& context, const tensor::Tensor& dx, const tensor::Opera
 /// dw = dyᵀ·x, added to dw with `accumulate`.
 void wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x,
            bool accumulate);
+
+// The products of kernels/grouped_gemm.hpp, with its shapes. In the record their tokens are the rows of x.
+
+void grouped_fprop(const Context& context, const tensor::Tensor& y, const tensor::Operand& x, const Weight& w,
+                   const kernels::RowGroups& groups);
+void grouped_dgrad(const Context& context, const tensor::Tensor& dx, const tensor::Operand& dy, const Weight& w,
+                   const kernels::RowGroups& groups);
+void grouped_wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Operand& dy,
+                   const tensor::Operand& x, const kernels::RowGroups& groups, bool accumulate);
 
 }  // namespace shard8::model

@@ -231,7 +231,8 @@ void Transformer::backward_experts(const Context& context, fsdp::WeightStore& we
   const At at(context.executor, unit);
   const auto w = TransformerLayer::bind_experts(weights.acquire(unit, Pass::backward));
   if (recomputes) layer_.recompute_experts(context, saved, w, activations_.layer_scratch);
-  const auto dw = TransformerLayer::bind_expert_gradients(gradients.begin(unit).whole);
+  const auto sums = gradients.begin(unit);
+  const auto dw = TransformerLayer::bind_expert_gradients(sums.whole, sums.accumulate);
   layer_.backward_experts(context, activations_.dresidual, dw, saved, w, activations_.layer_scratch);
   weights.release(unit);
   gradients.reduce(unit, micro_batch.last);

@@ -60,9 +60,9 @@ MoeMlp::ExpertWeights TransformerLayer::bind_experts(std::span<const Weight> wei
   return {unit[Parameter::experts_fc1], unit[Parameter::experts_fc2]};
 }
 
-MoeMlp::ExpertGradients TransformerLayer::bind_expert_gradients(std::span<const Tensor> tensors) {
+MoeMlp::ExpertGradients TransformerLayer::bind_expert_gradients(std::span<const Tensor> tensors, bool accumulate) {
   const ByParameter<Tensor> unit(parameter_order::kExperts, tensors);
-  return {unit[Parameter::experts_fc1], unit[Parameter::experts_fc2]};
+  return {unit[Parameter::experts_fc1], unit[Parameter::experts_fc2], accumulate};
 }
 
 TransformerLayer::Gradients TransformerLayer::bind_gradients(const deck::ModelConfig& model,

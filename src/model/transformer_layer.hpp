@@ -55,7 +55,7 @@ class TransformerLayer {
                                   bool accumulate, bool experts = false);
   /// The same of a layer's unit of experts.
   static MoeMlp::ExpertWeights bind_experts(std::span<const Weight> weights);
-  static MoeMlp::ExpertGradients bind_expert_gradients(std::span<const tensor::Tensor> tensors);
+  static MoeMlp::ExpertGradients bind_expert_gradients(std::span<const tensor::Tensor> tensors, bool accumulate);
 
   /// Returns y (T_local, H) of x (T_local, H), written or as partial sums, as row_linear_forward says.
   /// Writes `saved`, and the sum of x if x is still partial sums. Collective over the tensor group, as are the other

@@ -31,11 +31,8 @@ void Recorder::write(const Place& place, Operation operation) {
 
 void Recorder::add(const Place& place, const Product& p) {
   Operation o;
-  o.read = bytes_of(p.left, p.rows * p.inner) + bytes_of(p.right, p.inner * p.cols);
-  o.written = bytes_of({p.out}, p.rows * p.cols);
-  if (p.accumulate) o.read += o.written;
-  if (p.residual) o.read += o.written;
-  if (p.bias) o.read += bytes_of({p.out}, p.cols);
+  o.read = bytes_read(p);
+  o.written = bytes_written(p);
   o.what = p;
   write(place, std::move(o));
 }
@@ -125,6 +122,7 @@ void Executor::tell(const Product& product) const {
     note->m = product.rows;
     note->n = product.cols;
     note->k = product.inner;
+    note->groups = product.groups > 1 ? product.groups : 0;
     note->left = tensor::name_of(product.left.dtype);
     note->right = tensor::name_of(product.right.dtype);
     note->out = tensor::name_of(product.out);

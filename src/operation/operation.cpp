@@ -33,6 +33,20 @@ std::uint64_t bytes_of(const Format& format, std::int64_t elements) {
   return values + static_cast<std::uint64_t>(tensor::scale_bytes(format.scaling, elements));
 }
 
+std::uint64_t bytes_written(const Product& p) {
+  const std::int64_t matrices = p.kind == Product::Kind::wgrad ? p.groups : 1;
+  return bytes_of(Format{p.out}, matrices * p.rows * p.cols);
+}
+
+std::uint64_t bytes_read(const Product& p) {
+  const std::int64_t weights = p.kind == Product::Kind::wgrad ? 1 : p.groups;
+  std::uint64_t read = bytes_of(p.left, p.rows * p.inner) + bytes_of(p.right, weights * p.inner * p.cols);
+  if (p.accumulate) read += bytes_written(p);
+  if (p.residual) read += bytes_written(p);
+  if (p.bias) read += bytes_of(Format{p.out}, p.cols);
+  return read;
+}
+
 std::uint64_t bytes_of(const kernels::Outputs& outputs) {
   if (!outputs.blocks.empty()) return bytes_of(outputs.blocks.rowwise) + bytes_of(outputs.blocks.columnwise);
   const std::uint64_t rowwise = outputs.transposed_alone ? 0 : bytes_of(outputs.quantized.data);
@@ -74,9 +88,10 @@ std::string to_text(const Location& location) {
 }  // namespace
 
 std::string to_text(const Product& p) {
-  return fmt::format("{} ({}, {}) {} {} ({}, {}) {} · ({}, {}) {}{}{}", name_of(p.kind), p.rows, p.cols,
+  const std::string groups = p.groups > 1 ? fmt::format(" in {} groups", p.groups) : std::string();
+  return fmt::format("{} ({}, {}) {} {} ({}, {}) {} · ({}, {}) {}{}{}{}", name_of(p.kind), p.rows, p.cols,
                      tensor::name_of(p.out), p.accumulate ? "+=" : "=", p.rows, p.inner, to_text(p.left), p.inner,
-                     p.cols, to_text(p.right), p.bias ? " + bias" : "", p.residual ? " + residual" : "");
+                     p.cols, to_text(p.right), p.bias ? " + bias" : "", p.residual ? " + residual" : "", groups);
 }
 
 std::string to_text(const Attention& a) {

@@ -60,14 +60,16 @@ std::uint64_t bytes_of(const tensor::PartialSums& partial_sums);
 tensor::DType dtype_of(const kernels::Outputs& outputs);
 
 /// out (rows, cols) = left (rows, inner) · right (inner, cols); with `accumulate` it is added to out.
+/// A matrix product, or the products of a layer's experts: groups of tokens, each with a weight of its own.
 struct Product {
   /// y = x·wᵀ, dx = dy·w, dw = dyᵀ·x; left and right are x and w, dy and w, dy and x.
   enum class Kind : std::uint8_t { fprop, dgrad, wgrad };
   Kind kind = Kind::fprop;
-  std::int64_t rows = 0, cols = 0, inner = 0;  ///< M, N, K
+  std::int64_t rows = 0, cols = 0, inner = 0;  ///< M, N, K; the tokens are those of all groups together
   Format left{}, right{};
   tensor::DType out = tensor::DType::fp32;
   bool accumulate = false, bias = false, residual = false;
+  std::int64_t groups = 1;
   bool operator==(const Product&) const = default;
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(inner);
@@ -75,6 +77,9 @@ struct Product {
 };
 
 std::string_view name_of(Product::Kind kind);
+/// Bytes that a product reads and writes, all groups together.
+std::uint64_t bytes_read(const Product& p);
+std::uint64_t bytes_written(const Product& p);
 
 /// Causal attention of this rank's heads.
 struct Attention {

@@ -85,26 +85,41 @@ void Adamw::step(operation::Executor& executor, int unit, std::int64_t step, dou
   std::size_t count = 0;
   const operation::Kernel none{"adamw_step", 0, 1, DType::fp32, buffers_.options().master()};
   operation::Kernel kernel = none;
-  for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
-    const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
-    kernels::AdamwUpdate& update = updates[count++];
-    auto& t = update.tensors;
-    t = {weight.master, weight.remainder, first_moment_[u][p], second_moment_[u][p], weight.gradient, squares_[u][p]};
-    update.weights = outputs(unit, static_cast<int>(p));
-    update.decays = !weight.vector;
-    kernel.rows += t.master.count();
-    std::uint64_t both = 0;  // bytes that are read and written
-    for (const Tensor* state : {&t.master, &t.remainder, &t.m, &t.v}) both += operation::bytes_of(*state);
-    kernel.read += both + operation::bytes_of(t.g);
-    kernel.written += both + operation::bytes_of(update.weights.quantized.data);
-    if (count < updates.size() && p + 1 < first_moment_[u].size()) continue;
+  const auto issue = [&] {
     executor.issue(kernel, [&](const tensor::Exec& exec) {
       kernels::adamw_step_each(exec, std::span(updates).first(count), scalars,
                                buffers_.options().compute == DType::bf16);
     });
     count = 0;
     kernel = none;
-  }
+  };
+  const auto add = [&](std::size_t p, const fsdp::GroupRows& part) {
+    const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
+    const auto rows = [&](const Tensor& all) { return all.empty() ? all : all.slice(part.first, part.rows); };
+    kernels::AdamwUpdate& update = updates[count++];
+    auto& t = update.tensors;
+    t = {rows(weight.master),        rows(weight.remainder), rows(first_moment_[u][p]),
+         rows(second_moment_[u][p]), rows(weight.gradient),  squares_of(unit, p, part)};
+    update.weights = outputs(unit, static_cast<int>(p), part);
+    update.decays = !weight.vector;
+    kernel.rows += t.master.count();
+    std::uint64_t both = 0;  // bytes that are read and written
+    for (const Tensor* state : {&t.master, &t.remainder, &t.m, &t.v}) both += operation::bytes_of(*state);
+    kernel.read += both + operation::bytes_of(t.g);
+    kernel.written += both + operation::bytes_of(update.weights.quantized.data);
+    if (count == updates.size()) issue();
+  };
+  for (std::size_t p = 0; p < first_moment_[u].size(); ++p)
+    for (const fsdp::GroupRows& part : buffers_.weights(unit)[p].groups) add(p, part);
+  issue();  // nothing if no update is left
+}
+
+Tensor Adamw::squares_of(int unit, std::size_t parameter, const fsdp::GroupRows& part) const {
+  const Tensor& all = squares_[index(unit)][parameter];
+  if (all.empty()) return all;
+  const std::int64_t row =
+      kernels::square_segments(1, buffers_.weights(unit)[parameter].cols) * static_cast<std::int64_t>(sizeof(double));
+  return all.slice(part.first * row, part.rows * row);
 }
 
 void Adamw::add_squares(operation::Executor& executor, const Tensor& total) const {

@@ -29,8 +29,9 @@ class Adamw {
 
   /// Sets the moments to zero.
   void prepare(const tensor::Exec& exec) const;
-  /// What the update writes in addition to the parameter: the amax and the FP8 cast of the updated weights.
-  using Outputs = std::function<kernels::Outputs(int unit, int parameter)>;
+  /// What the update writes in addition to the parameter: the amax and the FP8 cast of the updated weights. `part`: one
+  /// of the parameter's fsdp::WeightForms::groups.
+  using Outputs = std::function<kernels::Outputs(int unit, int parameter, const fsdp::GroupRows& part)>;
   /// Updates the master shards of a unit. The gradients are the reduced gradients of the unit times gradient_scale.
   /// `step` counts from 0.
   void step(operation::Executor& executor, int unit, std::int64_t step, double learning_rate, double gradient_scale,
@@ -52,6 +53,7 @@ class Adamw {
  private:
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
   void allocate_squares(tensor::Arena& arena);
+  tensor::Tensor squares_of(int unit, std::size_t parameter, const fsdp::GroupRows& part) const;
 
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;

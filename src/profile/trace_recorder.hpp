@@ -28,6 +28,7 @@ struct TraceNote {
   int unit = -1;                      ///< of the model; -1: no single unit
   int peer = -1;                      ///< the rank of the group that an exchange waits for or gives to; -1: none
   std::int64_t m = 0, n = 0, k = 0;   ///< extents of a product; 0: not a product
+  std::int64_t groups = 0;            ///< of tokens in a product, each with a weight of its own; 0: one weight
   std::string_view left, right, out;  ///< dtypes of a product
   double flops = 0;
   std::int64_t issued = 0, issue_ended = 0;  ///< ns of the host's clock: when the host began and ended to issue it

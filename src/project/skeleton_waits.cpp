@@ -29,8 +29,9 @@ std::uint64_t bits(const operation::Format& f) {
 }
 
 Key key_of(profile::Phase phase, const Product& p) {
-  const std::uint64_t how = static_cast<std::uint64_t>(p.out) << 3 | static_cast<std::uint64_t>(p.accumulate) << 2 |
-                            static_cast<std::uint64_t>(p.bias) << 1 | static_cast<std::uint64_t>(p.residual);
+  const std::uint64_t how = static_cast<std::uint64_t>(p.groups) << 16 | static_cast<std::uint64_t>(p.out) << 3 |
+                            static_cast<std::uint64_t>(p.accumulate) << 2 | static_cast<std::uint64_t>(p.bias) << 1 |
+                            static_cast<std::uint64_t>(p.residual);
   return {phase, name_of(p.kind), p.rows, p.cols, p.inner, bits(p.left) << 32 | bits(p.right), how};
 }
 

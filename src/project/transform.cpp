@@ -24,12 +24,8 @@ namespace {
 
 /// The bytes of a product, as operation::Recorder counts them.
 void count_bytes(operation::Operation& o) {
-  const Product& p = *o.product();
-  o.read = bytes_of(p.left, p.rows * p.inner) + bytes_of(p.right, p.inner * p.cols);
-  o.written = operation::bytes_of(operation::Format{p.out}, p.rows * p.cols);
-  if (p.accumulate) o.read += o.written;
-  if (p.residual) o.read += o.written;
-  if (p.bias) o.read += operation::bytes_of(operation::Format{p.out}, p.cols);
+  o.read = operation::bytes_read(*o.product());
+  o.written = operation::bytes_written(*o.product());
 }
 
 void scale(operation::Operation& kernel, double read, double written) {

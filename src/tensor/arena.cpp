@@ -40,7 +40,7 @@ void use_huge_pages(std::byte* begin, std::size_t bytes) {
 
 std::string_view name_of(MemoryKind kind) {
   constexpr std::array<std::string_view, kMemoryKinds> names{"weights",     "gathered",  "gradients", "optimizer",
-                                                             "activations", "exchanged", "buffers"};
+                                                             "activations", "exchanged", "pushed",    "buffers"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -113,7 +113,7 @@ template <class Make>
 std::array<Arena, kMemoryKinds> for_each_kind(Make make) {
   return {make(MemoryKind::weights),   make(MemoryKind::gathered),    make(MemoryKind::gradients),
           make(MemoryKind::optimizer), make(MemoryKind::activations), make(MemoryKind::exchanged),
-          make(MemoryKind::buffers)};
+          make(MemoryKind::pushed),    make(MemoryKind::buffers)};
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ enum class MemoryKind : std::uint8_t {
   optimizer,
   activations,
   exchanged,  ///< matrices that tensor ranks gather, and partial results that they sum
+  pushed,     ///< rows and results of experts that the ranks of an expert group write to each other
   buffers
 };
-inline constexpr int kMemoryKinds = 7;
+inline constexpr int kMemoryKinds = 8;
 std::string_view name_of(MemoryKind kind);
 
 /// A bump allocator over one block of the execution space's memory: it hands out tensors one after the other. An arena

@@ -99,8 +99,10 @@ std::uint64_t product_bytes(const Span& s) {
   const auto elements = [](std::int64_t a, std::int64_t b) {
     return static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b);
   };
-  return elements(s.m, s.k) * bytes_of(s.left) + elements(s.k, s.n) * bytes_of(s.right) +
-         elements(s.m, s.n) * bytes_of(s.out);
+  const auto groups = static_cast<std::uint64_t>(std::max<std::int64_t>(1, s.groups));
+  const bool gradients = s.name == "wgrad";
+  return elements(s.m, s.k) * bytes_of(s.left) + (gradients ? 1 : groups) * elements(s.k, s.n) * bytes_of(s.right) +
+         (gradients ? groups : 1) * elements(s.m, s.n) * bytes_of(s.out);
 }
 
 /// Chooses the spans of a rank that matter to its execution trace, and orders them.

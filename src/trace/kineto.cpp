@@ -139,6 +139,7 @@ class Writer {
     add("exchange", span.exchange);
     if (span.m > 0) {
       args["M, N, K"] = {span.m, span.n, span.k};
+      add("groups", span.groups);
       args["dtypes"] = {span.left, span.right, span.out};
       args["GFLOP"] = span.flops * 1e-9;
     }

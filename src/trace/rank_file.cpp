@@ -38,6 +38,7 @@ void for_each_member(AnySpan& s, const Visit& visit) {
   visit("m", s.m);
   visit("n", s.n);
   visit("k", s.k);
+  visit("groups", s.groups);
   visit("left", s.left);
   visit("right", s.right);
   visit("out", s.out);

@@ -49,6 +49,7 @@ Span span_of(const profile::WorkSpan& work, const profile::TraceRecorder& record
   span.linear = note.linear;
   span.peer = note.peer;
   span.m = note.m;
+  span.groups = note.groups;
   span.n = note.n;
   span.k = note.k;
   span.left = note.left;

@@ -37,6 +37,7 @@ struct Span {
   std::string linear;                ///< "qkv"; empty: none
   int peer = -1;                     ///< rank of the group; -1: none
   std::int64_t m = 0, n = 0, k = 0;  ///< of a product; m = 0: none
+  std::int64_t groups = 0;           ///< as profile::TraceNote
   std::string left, right, out;      ///< dtypes of the product
   double flops = 0;
   std::int64_t issued = 0, issue_ended = 0;  ///< ns of the host. `issued` of collectives, too

@@ -162,6 +162,7 @@ void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms
     trainer_ = setup_.config.run.skeleton == deck::Skeleton::none
                    ? std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_)
                    : std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, waits_.get(), timer_);
+    trainer_->push_rows_through(push_memory_.get());
     reading_weights(ExitCode::deck, [&] { trainer_->initialise(initial_weights_.get()); });
     initial_weights_.reset();
     if (validation_ != nullptr) trainer_->validate_with(*validation_);
@@ -176,12 +177,19 @@ void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms
 /// Ranks agree twice: that each device has the memory, before they take any of it together, and once each has taken its
 /// own.
 void Assembly::take_memory() {
-  const MemoryBytes bytes = state_bytes(setup_);
+  MemoryBytes bytes = state_bytes(setup_);
   agree_alone(mesh_.world, [&] { check_device_memory(setup_); });
   const comm::Communicator& shard_group = mesh_.group(base::AxisSet::shard);
   const comm::Communicator& tensor_group = mesh_.group(base::AxisSet::tensor);
   gather_memory_ = shard_group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::gathered)]);
   exchange_memory_ = tensor_group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
+  if (setup_.dims.experts.pushes && setup_.mesh.expert > 1) {
+    push_memory_ = mesh_.group(base::AxisSet::expert).push_memory(bytes[static_cast<std::size_t>(MemoryKind::pushed)]);
+    if (push_memory_ == nullptr) {
+      setup_.dims.experts.pushes = false;
+      bytes = state_bytes(setup_);
+    }
+  }
   agree_alone(mesh_.world, [&] {
     state_ = make_state(bytes);
     if (!operation::carried_by_hosts(setup_.config.run)) kernels::reserve_blas_memory(setup_.threads);
@@ -204,6 +212,7 @@ std::unique_ptr<State> Assembly::make_state(const MemoryBytes& bytes) {
   tensor::GivenMemory given;
   given[MemoryKind::gathered] = data_of(gather_memory_);
   given[MemoryKind::exchanged] = data_of(exchange_memory_);
+  given[MemoryKind::pushed] = data_of(push_memory_);
   if (!operation::carried_by_hosts(setup_.config.run)) return std::make_unique<State>(setup_, allocate(bytes, given));
   const MemoryBytes addresses = skeleton_state_bytes(setup_);
   moved_memory_ = MovedMemory(setup_).take(addresses);

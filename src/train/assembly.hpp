@@ -110,8 +110,9 @@ class Assembly {
   std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<data::Loader> validation_;         ///< null: the setup does not validate
   std::unique_ptr<io::TensorFile> initial_weights_;  ///< open until they are read; null: random weights
-  // On a device State's arenas of the kinds gathered and exchanged lie in these two.
+  // On a device State's arenas of the kinds gathered, exchanged and pushed lie in these.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
+  std::shared_ptr<comm::PushMemory> push_memory_;
   std::vector<tensor::ReservedMemory> moved_memory_;  ///< of a skeleton on hosts, by MemoryKind
   std::unique_ptr<State> state_;
   std::shared_ptr<comm::DeviceMemory> reduce_memory_, replica_sum_memory_, tensor_reduce_memory_;

@@ -31,6 +31,7 @@ Setup Setup::make(const deck::Config& config, int rank, int threads) {
   s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh[base::Axis::tensor], compute);
   s.dims.experts.ranks = s.mesh.expert;
   s.dims.device = operation::on_device(config.mesh);
+  s.dims.experts.pushes = s.dims.device && s.dims.experts.on() && config.run.skeleton == deck::Skeleton::none;
   s.dims.deterministic = config.precision.deterministic;
   s.dims.overlap = model::Overlap::make(config);
   s.fsdp.place = s.place;
@@ -43,7 +44,12 @@ Setup Setup::make(const deck::Config& config, int rank, int threads) {
   s.fsdp.reduce = model::dtype_of(config.precision.reduce);
   s.fsdp.master_remainder = config.optimizer.master == deck::Master::bf16_remainder;
   s.weights = model::WeightFormat::make(config);
+  s.dims.experts.rows_multiple = s.weights.recipe.multiple();
   s.units = model::make_units(config.model, s.place);
+  const bool recomputes =
+      config.model.recompute == deck::Recompute::full || s.dims.experts.most_rounds(s.dims.tokens_local()) > 1;
+  for (model::UnitSpec& unit : s.units)
+    unit.backward_reads_both = recomputes && !unit.parameters.empty() && unit.parameters.front().of_experts;
   return s;
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/grouped_gemm.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/planned/device_memory.hpp"
 #include "kernels/squares.hpp"
@@ -163,10 +164,20 @@ class Largest {
 };
 
 /// For products of an expert that gets all rows of a round; a record shows those of mean rows.
-std::size_t expert_workspace_bytes(const model::Dims& d) {
-  const std::int64_t rows = d.experts.round_rows(d.tokens_local()), ffn = d.experts.ffn;
-  return std::max(kernels::gemm_workspace_bytes(d.compute, rows, d.hidden, 2 * ffn),
-                  kernels::gemm_workspace_bytes(d.compute, rows, ffn, d.hidden));
+std::size_t expert_workspace_bytes(const model::Dims& d, const fp8::Recipe& recipe) {
+  const std::int64_t rows = d.experts.round_rows(d.tokens_local()), ffn = d.experts.ffn, local = d.experts.local();
+  const auto bytes_of = [&](tensor::DType dtype, tensor::Scaling scaling, bool transposed) {
+    const auto bytes = [&](std::int64_t inputs, std::int64_t outputs) {
+      return d.device
+                 ? kernels::cuda::grouped_gemm_memory_bytes(dtype, local, rows, inputs, outputs, scaling, transposed)
+                 : kernels::grouped_gemm_workspace_bytes(dtype, local, rows, inputs, outputs, scaling, transposed);
+    };
+    return std::max(bytes(d.hidden, 2 * ffn), bytes(ffn, d.hidden));
+  };
+  const std::size_t plain = bytes_of(d.compute, tensor::Scaling::none, false);
+  if (recipe.expert_layers() == 0) return plain;
+  constexpr auto kRole = fp8::Role::input;
+  return std::max(plain, bytes_of(recipe.dtype(kRole), recipe.rowwise(kRole), recipe.transposed(kRole, false)));
 }
 
 }  // namespace
@@ -190,6 +201,8 @@ std::size_t workspace_bytes(const Setup& setup) {
     if (in_fp8) {
       one.weights.recipe.first_layer = 0;
       one.weights.recipe.layers = 1;
+      one.weights.recipe.dense_layers = experts ? 0 : 1;
+      if (!experts) one.weights.recipe.experts = 0;
     } else {
       one.weights = {};
     }
@@ -203,8 +216,10 @@ std::size_t workspace_bytes(const Setup& setup) {
     if (setup.weights.recipe.on() && setup.weights.recipe.layers > 0) record_layer(true, false);
   }
   if (model.expert_layers() == 0) return largest.bytes();
-  record_layer(false, true);
-  return std::max(largest.bytes(), expert_workspace_bytes(setup.dims));
+  const fp8::Recipe& recipe = setup.weights.recipe;
+  if (recipe.expert_layers() < model.expert_layers()) record_layer(false, true);
+  if (recipe.expert_layers() > 0) record_layer(true, true);
+  return std::max(largest.bytes(), expert_workspace_bytes(setup.dims, recipe));
 }
 
 }  // namespace shard8::train

@@ -39,12 +39,16 @@ class Lister {
     }
   }
 
-  /// Adds one number that every rank holds, under each of these names.
-  void add_scalar(Content content, const Tensor& scalar) {
+  /// Adds numbers that every rank holds: one of the parameter, or one of each expert of the layer. Each stands under
+  /// the names of its sources.
+  void add_scalars(Content content, const Tensor& scalars) {
     std::string before;
-    for (const model::SourceBox& source : spec_.sources) {
+    const std::size_t of_each = spec_.sources.size() / static_cast<std::size_t>(scalars.count());
+    for (std::size_t s = 0; s < spec_.sources.size(); ++s) {
+      const model::SourceBox& source = spec_.sources[s];
       if (source.name == before) continue;
       before = source.name;
+      const Tensor scalar = scalars.slice(static_cast<std::int64_t>(s / of_each), 1);
       StateTensor& t = list_.emplace_back();
       t.name = source.name;
       t.content = content;
@@ -75,26 +79,27 @@ class Lister {
   std::int64_t first_, rows_;
 };
 
-/// Adds one copy of a weight kept in FP8: its bytes, and its inverse scales, which are one number or one for each
-/// block.
-void add_stored(Lister& list, const tensor::Operand& copy, Content data, Content scale_inv) {
+/// Adds one copy of a weight kept in FP8: its bytes, and its inverse scales, which are `scalars` or one for each block.
+void add_stored(Lister& list, const tensor::Operand& copy, const Tensor& scalars, Content data, Content scale_inv) {
   list.add({data, copy.data});
   if (copy.scaling == tensor::Scaling::tensor)
-    list.add_scalar(scale_inv, copy.scale_inv);
+    list.add_scalars(scale_inv, scalars);
   else
     list.add({scale_inv, copy.scale_inv, tensor::block_rows(copy.scaling), tensor::block_cols(copy.scaling)});
 }
 
-void add_parameter(Lister& list, const State& state, int unit, std::size_t parameter) {
+void add_parameter(Lister& list, const State& state, const fp8::Site& site, int unit, std::size_t parameter) {
   const fsdp::WeightForms& weight = state.units.weights(unit)[parameter];
   list.add({Content::master, weight.master});
   if (state.units.options().master_remainder) list.add({Content::master_remainder, weight.remainder});
   list.add({Content::exp_avg, state.optimizer.first_moment(unit)[parameter]});
   list.add({Content::exp_avg_sq, state.optimizer.second_moment(unit)[parameter]});
   if (weight.stored.empty()) return;
-  add_stored(list, weight.stored.forward, Content::fp8_rowwise, Content::fp8_rowwise_scale_inv);
+  const bool of_experts = site.expert >= 0 && state.scaling.recipe().per_tensor();
+  const Tensor scalars = of_experts ? state.scaling.expert_scale_invs(site) : weight.scale_inv;
+  add_stored(list, weight.stored.forward, scalars, Content::fp8_rowwise, Content::fp8_rowwise_scale_inv);
   if (weight.stored.two())
-    add_stored(list, weight.stored.backward, Content::fp8_columnwise, Content::fp8_columnwise_scale_inv);
+    add_stored(list, weight.stored.backward, scalars, Content::fp8_columnwise, Content::fp8_columnwise_scale_inv);
 }
 
 /// A tensor (rows, cols) that every rank holds.
@@ -111,12 +116,15 @@ StateTensor scaling_tensor(Content content, const Tensor& t, std::int64_t rows) 
 
 void add_scaling(std::vector<StateTensor>& list, fp8::ScalingState& scaling) {
   if (!scaling.recipe().per_tensor()) return;
+  const auto rows_of = [&](const Tensor& t) {
+    const bool experts = scaling.recipe().experts > 0;  // roles have rows of different lengths
+    return experts ? t.count() : t.count() / (scaling.recipe().layers * fp8::kLinears);
+  };
   const Tensor scales = scaling.kept_scales();
-  list.push_back(
-      scaling_tensor(Content::fp8_scale, scales, scales.count() / (scaling.recipe().layers * fp8::kLinears)));
+  list.push_back(scaling_tensor(Content::fp8_scale, scales, rows_of(scales)));
   if (!scaling.recipe().delayed()) return;
-  list.push_back(
-      scaling_tensor(Content::fp8_amax_history, scaling.history(), fp8::kRoles * scaling.recipe().amax_history));
+  const Tensor& history = scaling.history();
+  list.push_back(scaling_tensor(Content::fp8_amax_history, history, rows_of(history)));
   list.push_back(scaling_tensor(Content::fp8_history_entries, scaling.history_entries(), fp8::kRoles));
   list.back().in_host_memory = true;
 }
@@ -133,7 +141,7 @@ std::vector<StateTensor> state_tensors(const Setup& setup, State& state) {
       const model::ParameterSpec& spec = setup.units[u].parameters[p];
       Lister lister(list, spec, state.units.weights(unit)[p]);
       const std::size_t begin = list.size();
-      add_parameter(lister, state, unit, p);
+      add_parameter(lister, state, setup.weights.site(setup.units[u], spec), unit, p);
       for (std::size_t i = begin; i < list.size(); ++i) list[i].group = unit;
     }
   }

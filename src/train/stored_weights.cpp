@@ -68,7 +68,7 @@ class Verifier {
       for (const model::ParameterSpec& parameter : unit.parameters) {
         const fp8::Site site = format_.site(unit, parameter);
         if (site.on() && format_.stored())
-          check_weight(site, sources_of(parameter));
+          check_weight(site, parameter);
         else
           for (const Source& source : sources_of(parameter)) check_plain(source);
       }
@@ -117,11 +117,16 @@ class Verifier {
   /// Reads the scaling state of all matrices, if the recipe has any.
   void read_state() {
     if (!recipe_.per_tensor() || !format_.stored()) return;
-    const std::int64_t columns = recipe_.layers * fp8::kLinears;
-    const auto roles = recipe_.delayed() ? fp8::kRoles : 1;
-    read_whole(Content::fp8_scale, roles, columns, scales_);
+    const std::int64_t of_role = recipe_.layers * fp8::kLinears, weights = state_.matrices(fp8::Role::weight);
+    const std::int64_t all = (fp8::kRoles - 1) * of_role + weights;
+    const std::int64_t scales = recipe_.delayed() ? all : weights;
+    const auto read_numbers = [&](Content content, std::int64_t count, auto& out) {
+      const std::int64_t rows = weights > of_role ? count : count / of_role;  // one dimension with experts
+      read_whole(content, rows, count / rows, out);
+    };
+    read_numbers(Content::fp8_scale, scales, scales_);
     if (!recipe_.delayed()) return;
-    read_whole(Content::fp8_amax_history, fp8::kRoles * recipe_.amax_history, columns, history_);
+    read_numbers(Content::fp8_amax_history, all * recipe_.amax_history, history_);
     read_whole(Content::fp8_history_entries, fp8::kRoles, 1, entries_);
     if (const auto why = fp8::ScalingState::problem_of_entries(entries_, checkpoint_.manifest.step); !why.empty())
       problem("scaling_state", Content::fp8_history_entries, why);
@@ -183,8 +188,18 @@ class Verifier {
     for_panels(source, true, [](const io::Box&, const std::vector<float>&) {});
   }
 
-  void check_weight(const fp8::Site& site, const std::vector<Source>& sources) {
-    if (recipe_.per_tensor()) return check_one_scale(site, sources);
+  void check_weight(const fp8::Site& site, const model::ParameterSpec& parameter) {
+    const std::vector<Source> sources = sources_of(parameter);
+    if (recipe_.per_tensor()) {
+      const std::size_t of_each = sources.size() / static_cast<std::size_t>(parameter.groups);
+      for (std::size_t g = 0; g * of_each < sources.size(); ++g) {
+        const auto first = sources.begin() + static_cast<std::ptrdiff_t>(g * of_each);
+        const bool one = site.expert < 0;
+        check_one_scale(one ? site : site.of_expert(static_cast<std::int64_t>(g)),
+                        {first, first + static_cast<std::ptrdiff_t>(of_each)});
+      }
+      return;
+    }
     for (const Source& source : sources) {
       bool first = true;
       for (const Copy& copy : copies(source)) {
@@ -269,7 +284,7 @@ class Verifier {
   }
 
   void check_one_scale(const fp8::Site& site, const std::vector<Source>& sources) {
-    const auto column = static_cast<std::size_t>(site.layer * fp8::kLinears + static_cast<int>(site.linear));
+    const auto column = static_cast<std::size_t>(state_.index(site));
     const std::string& first = sources.front().name;
     const float inverse = inverse_scale(first);
     for (const Source& source : sources) {
@@ -312,11 +327,12 @@ class Verifier {
   void check_history(const std::string& name, std::uint32_t amax, std::size_t column) {
     constexpr auto kWeights = static_cast<std::size_t>(fp8::Role::weight);
     const auto length = static_cast<std::size_t>(recipe_.amax_history);
-    const auto columns = static_cast<std::size_t>(recipe_.layers * fp8::kLinears);
+    const auto columns = static_cast<std::size_t>(state_.matrices(fp8::Role::weight));
+    const auto before = static_cast<std::size_t>(recipe_.layers * fp8::kLinears);  // scales of the role before
     const std::int32_t entries = entries_[kWeights];
     if (entries <= 0) return;  // read_state() has said so
     const auto at = [&](std::size_t row) {
-      return static_cast<std::uint32_t>(history_[(kWeights * length + row) * columns + column]);
+      return static_cast<std::uint32_t>(history_[before * length + row * columns + column]);
     };
     const auto filled = std::min(static_cast<std::size_t>(entries), length);
     const std::size_t newest = (static_cast<std::size_t>(entries) - 1) % length;
@@ -329,7 +345,7 @@ class Verifier {
     for (std::size_t row = 0; recipe_.amax_algo == deck::AmaxAlgo::max && row < filled; ++row)
       most = std::max(most, at(row));
     const auto scale = scale_of(most, recipe_.rule(fp8::Role::weight));  // without one, the scale stays what it was
-    const float stored = scales_[kWeights * columns + column];
+    const float stored = scales_[before + column];
     if (scale && *scale != stored) wrong_scale(Content::fp8_scale, kWeights, column, stored, *scale);
   }
 
@@ -361,6 +377,8 @@ class Verifier {
   const deck::Config& config_;
   model::WeightFormat format_;
   const fp8::Recipe& recipe_;
+  tensor::Arena no_memory_ = tensor::Arena::measure("scaling state", tensor::MemoryKind::weights);
+  const fp8::ScalingState state_{recipe_, no_memory_};  ///< knows the places of matrices
   std::vector<float> scales_;
   std::vector<std::int32_t> history_, entries_;
   std::vector<std::string> problems_;

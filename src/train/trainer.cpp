@@ -177,7 +177,9 @@ void Trainer::update(int unit, std::int64_t step, double learning_rate, double g
   auto phase = timer_.phase(Phase::optimizer, "adamw");
   const auto issue = timer_.issue(profile::Issue::optimizer);
   state_.optimizer.step(*executor_, unit, step, learning_rate, gradient_scale,
-                        [this](int u, int parameter) { return fp8_weights_.update_outputs(u, parameter); });
+                        [this](int u, int parameter, const fsdp::GroupRows& part) {
+                          return fp8_weights_.update_outputs(u, parameter, part);
+                        });
 }
 
 void Trainer::begin_next_step(std::int64_t step) {

@@ -145,6 +145,63 @@ TEST(Current, ScaleOfWhatWasSeenLast) {
   EXPECT_EQ(s.scale(site), 57344.0f / 3.0f);
 }
 
+/// Two layers in FP8, of which the second one has three experts.
+fp8::Recipe recipe_of_experts(deck::Recipe kind) {
+  fp8::Recipe recipe = tests::recipe_of(kind);
+  recipe.experts = 3;
+  recipe.dense_layers = 1;
+  return recipe;
+}
+
+TEST(Experts, EachWeightHasAScale) {
+  for (const auto kind : {deck::Recipe::delayed, deck::Recipe::current}) {
+    State s(recipe_of_experts(kind));
+    EXPECT_EQ(s.state.weight_amaxes().count(), 8 + 2 * 3);
+    EXPECT_EQ(s.state.matrices(Role::input), 8);
+    std::vector<Site> weights;
+    for (const auto linear : {fp8::Linear::fc1, fp8::Linear::fc2})
+      for (std::int64_t e = 0; e < 3; ++e) weights.push_back(Site{1, linear}.of_expert(e));
+    for (std::size_t i = 0; i < weights.size(); ++i) s.see(weights[i], static_cast<float>(1 << i));
+    s.see({1, fp8::Linear::fc2, Role::input}, 448.0f);
+    const tensor::Tensor amaxes = s.state.weight_amaxes();
+    s.world.all_reduce({&amaxes, 1}, comm::Communicator::Reduce::max).wait();
+    if (kind == deck::Recipe::delayed)
+      s.state.begin_weight_history(s.executor);
+    else
+      s.state.scales_of_weights(s.executor);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_EQ(s.state.index(weights[i]), 8 + static_cast<std::int64_t>(i));
+      EXPECT_EQ(s.scale(weights[i]), 448.0f / static_cast<float>(1 << i));
+    }
+    EXPECT_EQ(s.scale({1, fp8::Linear::fc2, Role::weight}), 1.0f) << "of the linear without experts";
+    s.state.invert_expert_scales(s.executor, weights[3]);
+    const tensor::Tensor inverses = s.state.expert_scale_invs(weights[4]);
+    ASSERT_EQ(inverses.count(), 3);
+    for (int e = 0; e < 3; ++e) EXPECT_EQ(inverses.as<float>()[e], 1.0f / (448.0f / static_cast<float>(8 << e)));
+    EXPECT_EQ(*s.state.weight_scale_inv(weights[0]).as<float>(), 1.0f) << "fc1 was not cast";
+    EXPECT_EQ(s.state.weight_scale_inv(weights[5]).data, inverses.slice(2, 1).data);
+    EXPECT_THROW((void)s.state.scale(Site{0, fp8::Linear::fc1}.of_expert(0)), base::Error) << "a layer without experts";
+    EXPECT_THROW((void)s.state.scale(Site{1, fp8::Linear::qkv}.of_expert(0)), base::Error);
+    EXPECT_THROW((void)s.state.scale(Site{1, fp8::Linear::fc1}.of_expert(3)), base::Error);
+  }
+}
+
+TEST(Experts, HistoriesFollowEachOther) {
+  State s(recipe_of_experts(deck::Recipe::delayed));
+  const Site of_expert = Site{1, fp8::Linear::fc2}.of_expert(2), behind{0, fp8::Linear::qkv, Role::output_gradient};
+  for (int step = 0; step < 12; ++step) {
+    s.see(of_expert, step == 3 ? 4.0f : 2.0f);
+    s.see(behind, 8.0f);
+    s.end_step();
+    EXPECT_EQ(s.scale(of_expert), 448.0f / (step >= 3 && step < 8 ? 4.0f : 2.0f)) << "step " << step;
+    EXPECT_EQ(s.scale(behind), 57344.0f / 8.0f);
+  }
+  EXPECT_EQ(s.state.history().count(), 5 * (8 + 14 + 8));
+  for (const auto& row : s.state.figures(s.exec))
+    EXPECT_EQ(row.scale_change, row.tensor == "fc2 weight" ? 224.0 : row.tensor == "qkv output gradient" ? 7168.0 : 1.0)
+        << row.tensor;
+}
+
 TEST(Current, LargestChangeIsReported) {
   State s(tests::recipe_of(deck::Recipe::current));
   const Site site{0, fp8::Linear::fc2, Role::input};

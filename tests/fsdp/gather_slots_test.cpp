@@ -60,6 +60,26 @@ TEST(GatherSlots, CopiesOfUnits) {
   for (int u = kEmbedding; u <= kRoot; ++u) EXPECT_EQ(gathered_once.buffers.gather().copy_of(u, Pass::backward), u);
 }
 
+TEST(GatherSlots, BackwardHasBothCopiesIfItRecomputes) {
+  auto units = tests::format_units(true);
+  const auto copy_of_backward = [&](bool both) {
+    units[2].backward_reads_both = both;
+    const Allocated laid(units, options_of(4, 1, true));
+    const auto& gather = laid.buffers.gather();
+    EXPECT_NE(gather.copy_of(2, Pass::backward), 2);
+    return gather.first_place(gather.copy_of(2, Pass::backward));
+  };
+  const auto one = copy_of_backward(false), both = copy_of_backward(true);
+  int read_in_forward = 0;
+  for (std::size_t p = 0; p < both.read.size(); ++p) {
+    EXPECT_FALSE(both.read[p].forward.empty());
+    EXPECT_FALSE(both.read[p].backward.empty());
+    read_in_forward += one.read[p].forward.empty() ? 1 : 0;
+  }
+  EXPECT_GT(read_in_forward, 0);
+  EXPECT_GT(both.transferred.size(), one.transferred.size());
+}
+
 /// The bytes that a tensor takes in an arena.
 std::size_t block(std::int64_t elements, std::size_t size) {
   return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;

@@ -167,6 +167,41 @@ std::string error_of(const ParameterShape& shape) {
   return "";
 }
 
+/// Six matrices of 16 rows over shards of 20, 32 or 96 rows, with padding behind the last one.
+TEST(WeightForms, PartsOfAShardAreThoseOfItsMatrices) {
+  ParameterShape p = parameter();
+  p.granularity = 1;
+  p.groups = 6;
+  for (const int shards : {1, 3, 5}) {
+    Options options = options_of(shards, DType::bf16, DType::bf16);
+    std::vector<std::int64_t> rows_of_group(6);
+    for (int rank = 0; rank < shards; ++rank) {
+      options.place = base::Place({1, shards, 1}, rank);
+      const WeightForms w = make(p, options);
+      std::int64_t end = 0;
+      for (const fsdp::GroupRows& part : w.groups) {
+        EXPECT_EQ(part.first, end);
+        EXPECT_EQ((w.first_row() + part.first) / 16, part.group);
+        end += part.rows;
+        rows_of_group[static_cast<std::size_t>(part.group)] += part.rows;
+      }
+      EXPECT_EQ(end, w.layout.rows_per_shard);
+    }
+    EXPECT_EQ(rows_of_group, (std::vector<std::int64_t>{16, 16, 16, 16, 16, shards == 5 ? 20 : 16}));
+  }
+  p.groups = 1;
+  EXPECT_EQ(make(p, options_of(3, DType::bf16, DType::bf16)).groups.size(), 1U);
+  // A shard of padding alone belongs to the last matrix.
+  p.groups = 2;
+  p.rows = 6;
+  Options options = options_of(4, DType::bf16, DType::bf16);
+  options.place = base::Place({1, 4, 1}, 3);
+  const WeightForms empty = make(p, options);
+  ASSERT_EQ(empty.groups.size(), 1U);
+  EXPECT_EQ(empty.groups[0].group, 1);
+  EXPECT_EQ(empty.groups[0].rows, 2);
+}
+
 TEST(WeightForms, BrokenRulesAreErrors) {
   ParameterShape shape = parameter(kTwo, Cast::before_gather);
   EXPECT_EQ(error_of(shape), "");

@@ -51,9 +51,6 @@ class GroupedGemmErrors : public ::testing::Test {
   std::string wgrad(const Tensor& dw, const Operand& dy, const Operand& x, const RowGroups& groups) {
     return error_of([&] { kernels::grouped_gemm_wgrad(exec_, dw, dy, x, groups, false, work_); });
   }
-  static std::vector<double> values(std::int64_t count) {
-    return std::vector<double>(static_cast<std::size_t>(count), 1.0);
-  }
 };
 
 TEST_F(GroupedGemmErrors, OfGroups) {

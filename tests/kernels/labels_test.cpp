@@ -243,6 +243,7 @@ std::vector<Operator> operators(DType dtype) {
        }},
       {"amax", [=](const Exec& e) { kernels::amax(e, *amax, *square, {}); }},
       {"scale_of_amax", [=](const Exec& e) { kernels::scale_of_amax(e, *factor, none, *amax, {}, false); }},
+      {"inverse_scales", [=](const Exec& e) { kernels::inverse_scales(e, *factor, *factor); }},
       {"quantize", [=](const Exec& e) { kernels::quantize(e, whole(), *amax, *square, *factor, {}); }},
       {"quantize_transpose",
        [=](const Exec& e) { kernels::quantize_transpose(e, whole(), *turned, *amax, *square, *factor, {}); }},

@@ -92,12 +92,28 @@ TEST_P(MoeRows, GatherCopies) {
   }
 }
 
+TEST_P(MoeRows, GatherWritesZerosForNoRow) {
+  for (const std::int64_t hidden : kHidden) {
+    for (const std::int64_t per_token : {1, 3}) {
+      const auto x = Buffer::normal({2, hidden}, dtype_, 1, 40);
+      const Buffer y({3, hidden}, dtype_, 9);
+      kernels::moe_gather_rows(Exec(), y, x, Buffer({3}, DType::i32, Doubles{-1, double(per_token), -1}), per_token);
+      Doubles want(at(3 * hidden), 0.0);
+      const auto rows = x.get();
+      std::copy(rows.begin() + hidden, rows.end(), want.begin() + hidden);
+      EXPECT_TRUE(same_bits(y.get(), want));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, MoeRows, ::testing::Values(DType::fp32, DType::bf16, DType::e4m3));
 
 TEST(MoeValues, GatherAndCombine) {
   const Buffer x({4}, DType::fp32, Doubles{1.5, 2.5, 3.5, 4.5}), y({3}, DType::fp32), z({3, 2}, DType::fp32, 9);
   kernels::moe_gather_values(Exec(), y, x, Buffer({3}, DType::i32, Doubles{3, 0, 3}));
   EXPECT_TRUE(same_bits(y.get(), Doubles{4.5, 1.5, 4.5}));
+  kernels::moe_gather_values(Exec(), y, x, Buffer({3}, DType::i32, Doubles{-1, 2, -1}));
+  EXPECT_TRUE(same_bits(y.get(), Doubles{0, 3.5, 0}));
   kernels::moe_combine_values(Exec(), z, x, Buffer({3, 2}, DType::i32, Doubles{1, 0, -1, -1, 3, 2}));
   EXPECT_TRUE(same_bits(z.get(), Doubles{2.5, 1.5, 0, 0, 4.5, 3.5}));
   kernels::moe_combine_values(Exec(), z, Buffer({0}, DType::fp32), Buffer({3, 2}, DType::i32, -1));

@@ -65,7 +65,8 @@ std::vector<std::vector<Row>> play(const Group& group, std::int64_t& rounds) {
       const auto tensor = [](std::vector<std::int32_t>& v) {
         return tensor::Tensor{reinterpret_cast<std::byte*>(v.data()), {std::ssize(v)}, tensor::DType::i32};
       };
-      const auto round = own.round(k, tensor(arrival), tensor(place));
+      std::vector<std::int32_t> first(static_cast<std::size_t>(group.dims.local())), padded = first;
+      const auto round = own.round(k, {tensor(first), tensor(padded)}, tensor(arrival), tensor(place));
       std::vector<Row> arrived;
       for (int from = 0; from < ranks; ++from) {
         const auto& message = messages[{from, to}];
@@ -73,19 +74,32 @@ std::vector<std::vector<Row>> play(const Group& group, std::int64_t& rounds) {
         arrived.insert(arrived.end(), message.begin(), message.end());
       }
       EXPECT_EQ(std::ssize(arrived), round.received);
-      EXPECT_LE(round.received, group.dims.round_rows(group.tokens));
-      std::vector<Row> rows;
-      for (std::size_t i = 0; i < arrived.size(); ++i) {
-        rows.push_back(arrived[static_cast<std::size_t>(arrival[i])]);
-        EXPECT_EQ(place[static_cast<std::size_t>(arrival[i])], static_cast<std::int32_t>(i));
-      }
-      for (std::int64_t e = 0; e < group.dims.local(); ++e)
-        for (std::int64_t i = 0; i < round.expert_rows[static_cast<std::size_t>(e)]; ++i) {
-          const auto row = static_cast<std::size_t>(round.expert_first[static_cast<std::size_t>(e)] + i);
-          EXPECT_EQ(std::get<0>(rows[row]), to * group.dims.local() + e);
-        }
+      EXPECT_LE(round.rows, group.dims.round_rows(group.tokens));
+      EXPECT_GE(round.rows, round.received);
       auto& list = received[static_cast<std::size_t>(to)];
-      list.insert(list.end(), rows.begin(), rows.end());
+      std::int64_t end = 0;
+      for (std::int64_t e = 0; e < group.dims.local(); ++e) {
+        const auto at = static_cast<std::size_t>(e);
+        const std::int64_t rows = round.expert_rows[at], multiple = group.dims.rows_multiple;
+        EXPECT_EQ(round.expert_first[at], end);
+        EXPECT_EQ(first[at], end);
+        EXPECT_EQ(padded[at], (rows + multiple - 1) / multiple * multiple);
+        end += padded[at];
+        for (std::int64_t row = first[at]; row < end; ++row) {
+          const std::int32_t from = arrival[static_cast<std::size_t>(row)];
+          if (row >= first[at] + rows) {
+            EXPECT_EQ(from, -1) << "row " << row << " is padding";
+            continue;
+          }
+          list.push_back(arrived.at(static_cast<std::size_t>(from)));
+          EXPECT_EQ(std::get<0>(list.back()), to * group.dims.local() + e);
+          EXPECT_EQ(place[static_cast<std::size_t>(from)], row);
+        }
+      }
+      EXPECT_EQ(round.rows, end);
+      if (k + 1 < rounds) {
+        EXPECT_LE(round.rows, group.dims.round_rows(group.tokens));
+      }
     }
   }
   return received;
@@ -121,6 +135,7 @@ TEST(DispatchRounds, random_counts_arrive_once_and_in_order) {
   for (int trial = 0; trial < 1000; ++trial) {
     const int ranks = std::vector{1, 2, 3, 4, 8}[static_cast<std::size_t>(between(0, 4))];
     Group group = group_of(ranks, between(1, 5), between(1, 4), between(1, 12), between(0, 2) == 0 ? 1.0 : 1.7);
+    group.dims.rows_multiple = std::vector{1, 1, 2, 16, 128}[static_cast<std::size_t>(between(0, 4))];
     const int favourite = between(0, static_cast<int>(group.dims.experts) - 1), share = between(0, 4);
     for (int rank = 0; rank < ranks; ++rank) {
       for (std::int64_t t = 0; t < group.tokens; ++t) {
@@ -151,6 +166,32 @@ TEST(DispatchRounds, all_rows_for_one_rank_take_the_most_rounds) {
   std::int64_t received = 0;
   for (std::int64_t k = 0; k < rounds.rounds(); ++k) received += rounds.round(k).received;
   EXPECT_EQ(received, 80);
+}
+
+TEST(DispatchRounds, rows_that_fill_rounds_with_padding_take_the_most_rounds) {
+  Group group = group_of(2, 2, 2, 33, 1);
+  group.dims.rows_multiple = 16;
+  for (int rank = 0; rank < 2; ++rank)
+    for (const std::int64_t e : {2, 3}) group.counts[static_cast<std::size_t>(rank * 4 + e)] = 33;
+  EXPECT_EQ(group.dims.most_rows(33), 160);  // 2 · roundup(66)
+  EXPECT_EQ(group.dims.round_rows(33), 96);  // roundup(66), and 30 / 16 · 16 for the padding of two experts
+  expect_right(group);
+  DispatchRounds rounds(group.dims, 33, 1);
+  rounds.set(group.counts);
+  EXPECT_EQ(rounds.rounds(), 2);
+  EXPECT_EQ(rounds.rounds(), group.dims.most_rounds(33));
+}
+
+TEST(DispatchRounds, mean_rows_with_padding_fit_one_round) {
+  for (const std::int64_t multiple : {16, 32, 128}) {
+    Group group = group_of(4, 3, 2, 7, 1);
+    group.dims.rows_multiple = multiple;
+    DispatchRounds rounds(group.dims, 7, 3);
+    rounds.set_mean();
+    EXPECT_EQ(rounds.rounds(), 1);
+    EXPECT_EQ(rounds.round(0).received, group.dims.mean_rows(7));
+    EXPECT_EQ(rounds.round(0).rows, 3 * multiple);
+  }
 }
 
 TEST(DispatchRounds, mean_rows_are_as_many_as_sent_in_one_round) {

@@ -54,7 +54,7 @@ deck::OptimizerConfig config() {
   return c;
 }
 
-kernels::Outputs nothing(int, int) { return {}; }
+kernels::Outputs nothing(int, int, const fsdp::GroupRows&) { return {}; }
 
 TEST(Adamw, FollowsTheFormulaInDouble) {
   Fixture f(config());
@@ -144,7 +144,7 @@ TEST(Adamw, WritesTheOutputsOfEachParameter) {
   begin(f);
   begin(plain);
   step(plain, 0, nothing);
-  step(f, 0, [&](int unit, int parameter) {
+  step(f, 0, [&](int unit, int parameter, const fsdp::GroupRows&) {
     asked.emplace_back(unit, parameter);
     kernels::Outputs out;
     out.amax = scalar(amax, static_cast<std::size_t>(parameter));

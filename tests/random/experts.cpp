@@ -10,8 +10,21 @@ namespace shard8::test {
 
 using deck::MoeRouting;
 
+std::int64_t multiple(const deck::Config& c) {
+  switch (c.fp8.recipe) {
+    case deck::Recipe::none:
+      return 1;
+    case deck::Recipe::block:
+      return 128;
+    case deck::Recipe::mxfp8:
+      return 32;
+    default:
+      return 16;
+  }
+}
+
 void draw_experts(RandomDeck& d, Draw& draw) {
-  if (d.config.model.arch != deck::Arch::llama || d.config.fp8.on() || draw.chance(0.55)) return;
+  if (d.config.model.arch != deck::Arch::llama || draw.chance(0.55)) return;
   d.config.model.moe.experts = draw.one_of({1, 2, 3, 4, 6, 8, 12});
 }
 
@@ -40,7 +53,9 @@ void draw_experts_per_token(RandomDeck& d, Draw& draw) {
 }
 
 void draw_experts_ffn(RandomDeck& d, Draw& draw) {
-  with_experts(d, [&](auto& moe) { moe.ffn = draw.between(1, 48); });
+  // Experts are not cut by tensor, so their widths are multiples on every mesh.
+  const std::int64_t step = multiple(d.config), most = std::max<std::int64_t>(1, 48 / step);
+  with_experts(d, [&](auto& moe) { moe.ffn = step * draw.between(1, most); });
 }
 
 void draw_balance(RandomDeck& d, Draw& draw) {

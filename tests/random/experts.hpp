@@ -9,6 +9,10 @@
 
 namespace shard8::test {
 
+/// The number of which the sizes of FP8 products on a rank must be multiples (docs/fp8_reference.md); 1 without a
+/// recipe.
+std::int64_t multiple(const deck::Config& config);
+
 void draw_experts(RandomDeck& deck, Draw& draw);
 /// mesh.expert: any that divides the ranks of shard and tensor, and the experts.
 void draw_expert(RandomDeck& deck, Draw& draw);

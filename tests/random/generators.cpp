@@ -32,20 +32,6 @@ using deck::Recipe;
 using profile::Exchange;
 using profile::ExchangeMethod;
 
-/// The number of which the sizes of FP8 products on a rank must be multiples (docs/fp8.md); 1 without a recipe.
-std::int64_t multiple(const Config& c) {
-  switch (c.fp8.recipe) {
-    case Recipe::none:
-      return 1;
-    case Recipe::block:
-      return 128;
-    case Recipe::mxfp8:
-      return 32;
-    default:
-      return 16;
-  }
-}
-
 bool is_llama(const Config& c) { return c.model.arch == deck::Arch::llama; }
 
 /// Draws the number of tensor ranks. It is smaller for recipes with large multiples, which would make models large.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/train/decks.hpp"
@@ -17,19 +18,26 @@ namespace {
 
 constexpr double kAllowed = 0.03;
 
-void run(const std::string& recipe, const std::string& compute, const std::array<int, 3>& mesh) {
-  const std::string gold = fmt::format("{}/tests/gold/llama_tiny.h5", SHARD8_SOURCE_DIR);
+/// `experts`: ranks of an expert group; 0: a model without experts.
+void run(const std::string& recipe, const std::string& compute, const std::array<int, 3>& mesh, int experts = 0) {
+  const std::string gold =
+      fmt::format("{}/tests/gold/{}_tiny.h5", SHARD8_SOURCE_DIR, experts > 0 ? "moe" : "llama");
+  const std::string moe =
+      experts > 0 ? "\nmoe: {experts: 8, experts_per_token: 2, balance: 0.01, capacity: 1}" : "";
   const std::string text = fmt::format(R"(
-model: {{arch: llama, hidden: 64, ffn: 192, layers: 2, heads: 4, kv_heads: 2, vocab: 256, seq: 32, init_file: "{}:/init"}}
-mesh: {{replicate: {}, shard: {}, tensor: {}}}
+model: {{arch: llama, hidden: 64, ffn: {}, layers: 2, heads: 4, kv_heads: 2, vocab: 256, seq: 32, init_file: "{}:/init"}}{}
+mesh: {{replicate: {}, shard: {}, tensor: {}, expert: {}}}
 precision: {{compute: {}}}
 fp8: {{recipe: {}}}
 optimizer: {{lr: 0.003, min_lr: 0.0003, warmup: 4}}
 data: {{kind: tokens, path: "{}:/tokens", batch: 8}}
 run: {{steps: 20}}
 )",
-                                       gold, mesh[0], mesh[1], mesh[2], compute, recipe, gold);
-  SCOPED_TRACE(fmt::format("{}, {}, mesh {}x{}x{}", recipe, compute, mesh[0], mesh[1], mesh[2]));
+                                       experts > 0 ? 96 : 192, gold, moe, mesh[0], mesh[1], mesh[2],
+                                       std::max(experts, 1), compute, recipe, gold);
+  const std::string name =
+      fmt::format("{}, {}, mesh {}x{}x{}, expert {}", recipe, compute, mesh[0], mesh[1], mesh[2], experts);
+  SCOPED_TRACE(name);
   test::Training training(deck::load_text(text, "golden.yaml").config, MPI_COMM_WORLD);
   std::vector<float> want(20);
   io::open_tensor_file(training.io(), gold + ":/")->read_box("loss", {0, 20, 0, 1}, want.data(), 1);
@@ -43,7 +51,7 @@ run: {{steps: 20}}
   for (const auto& row : training.trainer().state().scaling.figures(training.exec()))
     EXPECT_GT(row.elements, 0U) << row.tensor << " was never cast";
   if (training.mesh().world.rank() == 0)
-    fmt::print("{}, {}, mesh {}x{}x{}: loss {:.2e}\n", recipe, compute, mesh[0], mesh[1], mesh[2], worst);
+    fmt::print("{}: loss {:.2e}\n", name, worst);
 }
 
 TEST(Fp8Golden, LossesStayNear) {
@@ -52,6 +60,15 @@ TEST(Fp8Golden, LossesStayNear) {
     if (mesh[0] * mesh[1] * mesh[2] == test::world_size())
       for (const char* recipe : {"delayed", "current"})
         for (const char* compute : {"fp32", "bf16"}) run(recipe, compute, mesh);
+}
+
+TEST(Fp8Golden, LossesOfExpertsStayNear) {
+  const std::pair<std::array<int, 3>, int> meshes[] = {{{1, 1, 1}, 1}, {{1, 2, 1}, 2}, {{1, 1, 2}, 1}, {{1, 3, 1}, 1},
+                                                       {{1, 2, 2}, 4}, {{2, 2, 1}, 2}};
+  if (tensor::kDevice) GTEST_SKIP() << "experts train on hosts";
+  for (const auto& [mesh, experts] : meshes)
+    if (mesh[0] * mesh[1] * mesh[2] == test::world_size())
+      for (const char* recipe : {"delayed", "current", "mxfp8"}) run(recipe, "bf16", mesh, experts);
 }
 
 }  // namespace

@@ -161,6 +161,32 @@ TEST_P(StoredWeights, ChangesAreFound) {
   }
 }
 
+/// Each expert's weights have a scale of their own, which follows from its own masters.
+TEST(StoredExperts, FollowFromTheMasters) {
+  if (tensor::kDevice) GTEST_SKIP() << "experts train on hosts";
+  for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
+    SCOPED_TRACE(recipe);
+    test::Fp8Variant v;
+    v.recipe = recipe;
+    v.overlap = "moe: {experts: 3, experts_per_token: 2, ffn: 128, dense_layers: 1}\n";
+    const bool delayed = v.recipe == std::string("delayed");
+    std::vector<test::Hashed> hashes;
+    const Checkpoint good = trained(test::fp8_deck(v, 4, 2, 1, delayed ? ", amax_history: 3" : ""),
+                                    fmt::format("stored_experts_{}", recipe), hashes);
+    for (const std::string& problem : problems_of(good)) ADD_FAILURE() << problem;
+    const std::string weight = "model.layers.1.block_sparse_moe.experts.2.w2.weight";
+    expect_found(good, weight, "fp8_rowwise", 5, 100, 0x01, weight + ", fp8_rowwise: element (5, 100) is 0x");
+    expect_found(good, weight, "master", 7, 9, 0x00800000u, weight + ", fp8_");
+    if (std::string(recipe) == "mxfp8" || std::string(recipe) == "block") continue;
+    expect_found(good, weight, "fp8_rowwise_scale_inv", 0, 0, 0x1000, "fp8_");
+    // Behind the inputs of two layers, in the order of weights: 8 of linears, 3 of fc1, 2 of fc2.
+    const std::int64_t place = (delayed ? 8 : 0) + 8 + 3 + 2;
+    expect_found(good, "scaling_state", "fp8_scale", place, 0, 1, ", 13) is ");
+    if (delayed)  // the last of three entries
+      expect_found(good, "scaling_state", "fp8_amax_history", 3 * 8 + 2 * 14 + 13, 0, 1, ", 13) has the bits");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, StoredWeights,
     testing::Values(Recipe{"delayed", "llama", "bf16", false}, Recipe{"delayed", "gpt2", "fp32", false},

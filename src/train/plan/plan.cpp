@@ -71,15 +71,15 @@ class Pools {
 };
 
 /// Bytes of the communicators' memory in a run on hosts.
-std::size_t reduction_buffers(Setup setup) {
+std::size_t reduction_buffers(Setup setup, const State& state) {
   // The second micro-batch and all later ones but the last have the same collectives: two micro-batches are enough.
   setup.layout.micro_batches = std::min<std::int64_t>(setup.layout.micro_batches, 2);
   Pools pools(setup.dims.device);
-  if (const fp8::Recipe& recipe = setup.weights.recipe; recipe.per_tensor()) {  // the initial weights' amaxes
+  if (setup.weights.recipe.per_tensor()) {  // the initial weights' amaxes
     Collective amaxes{profile::Collective::all_reduce, operation::Group::model,
                       setup.mesh.ranks(operation::Group::model)};
     amaxes.payloads.push_back(
-        {tensor::DType::i32, static_cast<std::uint64_t>(recipe.layers) * fp8::kLinears * sizeof(std::int32_t)});
+        {tensor::DType::i32, static_cast<std::uint64_t>(state.scaling.weight_amaxes().count()) * sizeof(std::int32_t)});
     pools.issue(amaxes);
   }
   pools.step(setup, {.first = true});
@@ -175,7 +175,7 @@ Plan make_plan(const deck::Config& config, int threads) {
   plan.traffic = traffic(setup);
   plan.reduction_buffers = plan.device
                                ? reduce_memory_bytes(setup, state.units) + all_reduce_memory_bytes(setup, state.units)
-                               : reduction_buffers(setup);
+                               : reduction_buffers(setup, state);
   plan.user_buffers = user_buffers(setup).bytes();
   if (!skeleton && !config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   if (const model::ExpertDims& experts = setup.dims.experts; experts.on()) {

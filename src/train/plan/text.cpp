@@ -47,6 +47,7 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   };
   for (std::size_t k = 0; k < plan.memory.size(); ++k) {
     const auto kind = static_cast<tensor::MemoryKind>(k);
+    if (kind == tensor::MemoryKind::pushed && plan.memory[k] == 0) continue;
     memory(tensor::name_of(kind), plan.memory[k]);
     if (kind != tensor::MemoryKind::activations || plan.moved_only) continue;
     memory("  inputs of linears", plan.kept.linear_inputs);

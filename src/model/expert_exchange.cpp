@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/expert_exchange.hpp"
+
+#include <array>
+#include <span>
+
+#include "comm/device.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/moe.hpp"
+#include "tensor/transfer.hpp"
+
+namespace shard8::model {
+
+using operation::Kernel;
+using operation::Linear;
+using profile::Collective;
+using profile::Exchange;
+using tensor::DType;
+using tensor::Tensor;
+
+namespace {
+
+Kernel kernel(std::string_view name, const Tensor& of) {
+  return Kernel{name, of.rows(), of.cols(), of.dtype, of.dtype};
+}
+
+/// Whether what a router chose is there to be read.
+bool routes(const Context& context) { return context.executor.computes() && context.executor.communicates(); }
+
+/// Moves views of `from` to the same offsets in `to`. Empty views stay empty.
+class MoveTables {
+ public:
+  MoveTables(const Tensor& from, const Tensor& to) : from_(from.data), to_(to.data) {}
+  Tensor operator()(Tensor view) const {
+    if (view.data != nullptr) view.data = to_ + (view.data - from_);
+    return view;
+  }
+
+ private:
+  const std::byte* from_;
+  std::byte* to_;
+};
+
+WeightedRows allocate_rows(std::int64_t rows, const Dims& d, tensor::Arena& arena) {
+  WeightedRows w;
+  w.rows = arena.allocate({rows, d.hidden}, d.compute);
+  w.weights = arena.allocate({rows}, DType::fp32);
+  return w;
+}
+
+}  // namespace
+
+ExpertExchange::ExpertExchange(const Dims& dims, int group_rank)
+    : d_(dims), group_rank_(group_rank), rounds_(dims.experts, dims.tokens_local(), group_rank) {}
+
+ExpertExchange::Scratch ExpertExchange::Scratch::allocate(const Dims& d, tensor::Arena& arena, tensor::Arena& pushed) {
+  const ExpertDims& e = d.experts;
+  const std::int64_t tokens = d.tokens_local(), pairs = tokens * e.per_token, rows = e.round_rows(tokens);
+  Scratch s;
+  s.returned = allocate_rows(pairs, d, e.pushes ? pushed : arena);
+  if (e.pushes || e.sorts()) s.output = allocate_rows(rows, d, arena);
+  if (e.pushes) {
+    const std::int64_t rounds = e.most_rounds(tokens);
+    s.dispatch.first = arena.allocate({rounds, e.local()}, DType::i32);
+    s.dispatch.rows = arena.allocate({rounds, e.local()}, DType::i32);
+    s.dispatch.end = arena.allocate({rounds}, DType::i32);
+    s.dispatch.table = arena.allocate({kernels::moe_dispatch_table_count(e.ranks, e.experts, rounds)}, DType::i32);
+    s.dispatch.round_rows = rows;
+    s.dispatch.multiple = e.rows_multiple;
+    return s;
+  }
+  if (e.sorts()) s.sent = allocate_rows(pairs, d, arena);
+  if (e.ranks > 1) s.arrived = allocate_rows(rows, d, arena);
+  const std::size_t tables = arena.mark();
+  s.groups = {arena.allocate({e.local()}, DType::i32), arena.allocate({e.local()}, DType::i32)};
+  if (e.sorts()) {
+    s.arrival = arena.allocate({rows}, DType::i32);
+    s.place = arena.allocate({rows}, DType::i32);
+  }
+  s.tables = arena.since(tables);
+  return s;
+}
+
+void ExpertExchange::exchange_counts(const Context& context, const Tensor& counts) const {
+  if (d_.experts.ranks == 1) return;
+  auto part = context.timer().exchange(Exchange::routing);
+  context.executor.run({.op = Collective::all_gather,
+                        .group = base::AxisSet::expert,
+                        .ranks = d_.experts.ranks,
+                        .tensors = {&counts, 1}},
+                       [&] {
+                         return context.expert_group->all_gather_in_place({&counts, 1}, {}, "routing");
+                       });
+}
+
+std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts, const Scratch& scratch) const {
+  if (d_.experts.pushes) {
+    dispatch_ = scratch.dispatch;
+    dispatch_.counts = counts;
+    dispatch_.rank = group_rank_;
+    context.issue(kernel("moe_rounds", counts).reads(counts).writes(dispatch_.first, dispatch_.rows, dispatch_.table),
+                  [&](const tensor::Exec& exec) { kernels::moe_rounds(exec, dispatch_); });
+    if (routes(context)) return d_.experts.most_rounds(d_.tokens_local());
+  }
+  if (routes(context)) {
+    std::vector<std::byte> copy;
+    const auto values = tensor::read_on_host(context.executor.exec(), counts, copy);
+    rounds_.set({reinterpret_cast<const std::int32_t*>(values.data()), values.size() / sizeof(std::int32_t)});
+  } else {
+    rounds_.set_mean();
+  }
+  return rounds_.rounds();
+}
+
+ExpertRound ExpertExchange::round(const Context& context, std::int64_t number, const Scratch& scratch) const {
+  if (d_.experts.pushes) {
+    const kernels::MoeDispatch& d = dispatch_;
+    const auto of_round = [&](const Tensor& t) { return t.slice(number, 1).reshaped({d_.experts.local()}); };
+    const std::int64_t rows = routes(context) ? d.round_rows : rounds_.round(number).rows;
+    return {number, rows, {of_round(d.first), of_round(d.rows)}, d.end.slice(number, 1)};
+  }
+  if (context.executor.computes()) {
+    tensor::write_on_host(context.executor.exec(), scratch.tables, [&](const Tensor& host) {
+      const MoveTables moved(scratch.tables, host);
+      round_ = rounds_.round(number, {moved(scratch.groups.first), moved(scratch.groups.rows)}, moved(scratch.arrival),
+                             moved(scratch.place));
+    });
+  } else {
+    round_ = rounds_.round(number);
+  }
+  return {number, round_.rows, scratch.groups, {}};
+}
+
+void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to,
+                              const WeightedRows& tokens, const Tensor& source, const Scratch& scratch) const {
+  if (!d_.experts.pushes) return dispatch_by_counts(context, to, tokens, source, scratch);
+  push(context, tokens, to, false, [&](const tensor::Exec& exec) {
+    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch_, round.number,
+                           tokens.rows, source, to.weights.data == nullptr ? Tensor{} : tokens.weights);
+  });
+  if (d_.experts.rows_multiple == 1) return;
+  context.issue(kernel("moe_zero_padding", to.rows), [&](const tensor::Exec& exec) {
+    kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch_, round.number);
+  });
+}
+
+WeightedRows ExpertExchange::results_of(const ExpertRound& round, const Scratch& scratch) const {
+  if (!d_.experts.pushes && !d_.experts.sorts())  // they are those of own tokens
+    return scratch.returned.slice(round_.send_first[0], round_.sent);
+  return scratch.output.slice(0, round.rows);
+}
+
+void ExpertExchange::combine(const Context& context, const ExpertRound& round, bool weighted,
+                             const Scratch& scratch) const {
+  if (!d_.experts.pushes) return combine_by_counts(context, round, weighted, scratch);
+  const WeightedRows from = scratch.output.with(weighted), to = scratch.returned.with(weighted);
+  push(context, from, to, true, [&](const tensor::Exec& exec) {
+    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch_,
+                              round.number, from.rows, from.weights);
+  });
+}
+
+template <class Write>
+void ExpertExchange::push(const Context& context, const WeightedRows& from, const WeightedRows& to, bool back,
+                          const Write& write) const {
+  const Exchange name = back ? Exchange::combine : Exchange::dispatch;
+  const std::int64_t rows = d_.experts.mean_rows(d_.tokens_local());
+  const std::array<Tensor, 2> moved{Tensor{from.rows.data, {rows, d_.hidden}, from.rows.dtype},
+                                    Tensor{from.weights.data, {rows}, DType::fp32}};
+  const std::span<const Tensor> tensors = std::span(moved).first(to.weights.data == nullptr ? 1 : 2);
+  const At at(context.executor, back ? Linear::fc2 : Linear::fc1);
+  if (d_.experts.ranks == 1) {
+    Kernel k = kernel(back ? "moe_push_results" : "moe_push_rows", moved[0]);
+    for (const Tensor& t : tensors) k = k.reads(t).writes(t);
+    return context.issue(k, write);
+  }
+  auto part = context.timer().exchange(name);
+  context.executor.run({.op = Collective::all_to_all,
+                        .group = base::AxisSet::expert,
+                        .ranks = d_.experts.ranks,
+                        .tensors = tensors,
+                        .own = tensors},
+                       [&] {
+                         return context.expert_group->push(*context.push_memory, tensors, name_of(name),
+                                                           [&] { write(context.executor.exec()); });
+                       });
+}
+
+kernels::RankAddresses ExpertExchange::addresses(const Context& context, const Tensor& of) const {
+  kernels::RankAddresses addresses;
+  if (of.data == nullptr) return addresses;
+  if (d_.experts.ranks == 1) {
+    addresses.of[0] = of.data;
+    return addresses;
+  }
+  const std::ptrdiff_t offset = of.data - context.push_memory->data();
+  for (int rank = 0; rank < d_.experts.ranks; ++rank) addresses.of[rank] = context.push_memory->of(rank) + offset;
+  return addresses;
+}
+
+void ExpertExchange::gather(const Context& context, const WeightedRows& to, const WeightedRows& from,
+                            const Tensor& index, std::int64_t per_token) const {
+  context.issue(
+      kernel("moe_gather_rows", to.rows).reads(to.rows, index).writes(to.rows),
+      [&](const tensor::Exec& exec) { kernels::moe_gather_rows(exec, to.rows, from.rows, index, per_token); });
+  if (to.weights.data == nullptr) return;
+  context.issue(kernel("moe_gather_values", to.weights).reads(to.weights, index).writes(to.weights),
+                [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, to.weights, from.weights, index); });
+}
+
+void ExpertExchange::all_to_all(const Context& context, const WeightedRows& out, const WeightedRows& in,
+                                bool back) const {
+  const auto &sends = back ? round_.receive_rows : round_.send_rows,
+             &receives = back ? round_.send_rows : round_.receive_rows;
+  const std::array<Tensor, 2> into{out.rows, out.weights}, from{in.rows, in.weights};
+  const std::array<comm::Communicator::AllToAllItem, 2> items{
+      {{out.rows, in.rows, receives, sends}, {out.weights, in.weights, receives, sends}}};
+  // By memory, not by rows: a rank without rows exchanges as many tensors as the others.
+  const std::size_t count = in.weights.data == nullptr ? 1 : 2;
+  const Exchange name = back ? Exchange::combine : Exchange::dispatch;
+  const At at(context.executor, back ? Linear::fc2 : Linear::fc1);
+  auto part = context.timer().exchange(name);
+  context.executor.run({.op = Collective::all_to_all,
+                        .group = base::AxisSet::expert,
+                        .ranks = d_.experts.ranks,
+                        .tensors = std::span(from).first(count),
+                        .own = std::span(into).first(count)},
+                       [&] { return context.expert_group->all_to_all(std::span(items).first(count), name_of(name)); });
+}
+
+void ExpertExchange::dispatch_by_counts(const Context& context, const WeightedRows& to, const WeightedRows& tokens,
+                                        const Tensor& source, const Scratch& scratch) const {
+  const std::int64_t per_token = d_.experts.per_token;
+  if (!d_.experts.sorts())
+    return gather(context, to, tokens, source.slice(round_.send_first[0], round_.sent), per_token);
+  const bool weighted = to.weights.data != nullptr;
+  const WeightedRows sent = scratch.sent.with(weighted).slice(0, round_.sent);
+  std::int64_t row = 0;
+  for (std::size_t rank = 0; rank < round_.send_rows.size(); row += round_.send_rows[rank++])
+    gather(context, sent.slice(row, round_.send_rows[rank]), tokens,
+           source.slice(round_.send_first[rank], round_.send_rows[rank]), per_token);
+  WeightedRows arrived = sent;
+  if (d_.experts.ranks > 1) {
+    arrived = scratch.arrived.with(weighted).slice(0, round_.received);
+    all_to_all(context, arrived, sent, false);
+  }
+  gather(context, to, arrived, scratch.arrival.slice(0, round_.rows), 1);
+}
+
+void ExpertExchange::combine_by_counts(const Context& context, const ExpertRound& round, bool weighted,
+                                       const Scratch& scratch) const {
+  if (!d_.experts.sorts()) return;
+  const WeightedRows returned = scratch.returned.with(weighted), results = results_of(round, scratch);
+  const Tensor place = scratch.place.slice(0, round_.received);
+  if (d_.experts.ranks == 1)
+    return gather(context, returned.slice(round_.send_first[0], round_.sent), results, place, 1);
+  const WeightedRows arrived = scratch.arrived.with(weighted).slice(0, round_.received);
+  gather(context, arrived, results, place, 1);
+  const WeightedRows sent = scratch.sent.with(weighted);
+  // A single round brings all rows back, in the order in which they are sorted.
+  const bool all = rounds_.rounds() == 1;
+  all_to_all(context, (all ? returned : sent).slice(0, round_.sent), arrived, true);
+  if (all) return;
+  const auto copy = [&](const Tensor& to, const Tensor& from) {
+    if (from.data == nullptr) return;
+    context.issue(Kernel{"cast", from.rows(), from.cols(), from.dtype, from.dtype}.reads(from).writes(to),
+                  [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
+  };
+  std::int64_t row = 0;
+  for (std::size_t rank = 0; rank < round_.send_rows.size(); row += round_.send_rows[rank++]) {
+    const WeightedRows from = sent.slice(row, round_.send_rows[rank]);
+    const WeightedRows to = returned.slice(round_.send_first[rank], round_.send_rows[rank]);
+    copy(to.rows, from.rows);
+    copy(to.weights, from.weights);
+  }
+}
+
+}  // namespace shard8::model

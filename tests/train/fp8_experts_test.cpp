@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/train/decks.hpp"
+#include "tests/train/training.hpp"
+#include "train/plan/plan.hpp"
+
+// Trainings of layers with experts in FP8: what must not change a bit, what changes little, and the plan. Sizes can be
+// cut into the blocks of every recipe.
+
+namespace shard8 {
+namespace {
+
+using test::Curve;
+using test::expect_same;
+
+constexpr int kSteps = 3;
+
+struct Variant {
+  std::array<int, 3> mesh = {1, 1, 1};
+  int expert = 1;
+  const char* recipe = "current";
+  const char* format = "auto";
+  const char* recompute = "none";
+  double capacity = 2;
+  const char* routing = "routing: learned";
+  const char* weights = "fp8";
+  const char* gather = "auto";
+  const char* fp8 = "";  ///< further keys of the group
+  int dense_layers = 0;
+};
+
+std::string name_of(const Variant& v) {
+  return fmt::format("{} {}, mesh {}x{}x{} expert {}, recompute {}, capacity {}, {}, weights {}, gather {}{}, dense {}",
+                     v.recipe, v.format, v.mesh[0], v.mesh[1], v.mesh[2], v.expert, v.recompute, v.capacity, v.routing,
+                     v.weights, v.gather, v.fp8, v.dense_layers);
+}
+
+deck::Config deck_of(const Variant& v) {
+  const std::string text =
+      fmt::format(R"(
+model: {{hidden: 128, ffn: 256, layers: 2, heads: 2, kv_heads: 2, vocab: 64, seq: 128, recompute: {}}}
+moe: {{experts: 8, experts_per_token: 2, ffn: 128, balance: 0.01, capacity: {}, {}, dense_layers: {}}}
+mesh: {{replicate: {}, shard: {}, tensor: {}, expert: {}}}
+precision: {{compute: bf16}}
+fp8: {{recipe: {}, format: {}, weights: {}{}}}
+fsdp: {{gather: {}}}
+optimizer: {{lr: 0.002, warmup: 2, decay_steps: 100}}
+data: {{kind: synthetic, batch: 8, micro_batch: {}}}
+run: {{steps: {}}}
+)",
+                  v.recompute, v.capacity, v.routing, v.dense_layers, v.mesh[0], v.mesh[1], v.mesh[2], v.expert,
+                  v.recipe, v.format, v.weights, v.fp8, v.gather, v.mesh[2], kSteps);
+  return deck::load_text(text, "experts.yaml").config;
+}
+
+Curve train(const Variant& v) { return test::train_curve(deck_of(v)); }
+
+constexpr std::pair<const char*, const char*> kRecipes[] = {
+    {"delayed", "auto"}, {"current", "auto"}, {"block", "auto"}, {"block", "hybrid"}, {"mxfp8", "auto"}};
+
+/// Every recipe on the meshes for as many ranks as there are.
+std::vector<Variant> variants() {
+  const std::pair<std::array<int, 3>, int> meshes[] = {{{1, 1, 1}, 1}, {{1, 2, 1}, 1}, {{1, 2, 1}, 2}, {{1, 1, 2}, 2},
+                                                       {{1, 2, 2}, 2}, {{1, 4, 1}, 2}, {{2, 1, 2}, 1}, {{1, 2, 2}, 4}};
+  std::vector<Variant> all;
+  for (const auto& [mesh, expert] : meshes)
+    for (const auto& [recipe, format] : kRecipes)
+      if (mesh[0] * mesh[1] * mesh[2] == test::world_size())
+        all.push_back({.mesh = mesh, .expert = expert, .recipe = recipe, .format = format});
+  return all;
+}
+
+/// Masters are equal on every mesh at first, so are bytes, scales, and amaxes of weights.
+TEST(Fp8Experts, InitialWeightsAreEqualOnEveryMesh) {
+  for (const Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    const deck::Config config = deck_of(v);
+    deck::Config one = config;
+    one.mesh = {};
+    test::Training here(config, MPI_COMM_WORLD), alone(one, MPI_COMM_SELF);
+    const auto got = test::hashes_of(here), want = test::hashes_of(alone);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], want[i]);
+  }
+}
+
+/// A rank has one scale for each expert that it holds.
+TEST(Fp8Experts, EachExpertHasAScale) {
+  for (const Variant& v : variants()) {
+    test::Training training(deck_of(v), MPI_COMM_WORLD);
+    const auto& setup = training.setup();
+    if (!setup.weights.recipe.per_tensor()) continue;
+    SCOPED_TRACE(name_of(v));
+    training.run(0, 2);
+    std::set<float> scales;
+    for (std::size_t u = 0; u < setup.units.size(); ++u) {
+      for (const auto& w : training.trainer().state().units.weights(static_cast<int>(u))) {
+        if (!setup.units[u].parameters.front().of_experts) continue;
+        ASSERT_EQ(w.scale_inv.count(), 8 / v.expert);
+        for (std::int64_t e = 0; e < w.scale_inv.count(); ++e) scales.insert(w.scale_inv.as<float>()[e]);
+      }
+    }
+    EXPECT_GT(scales.size(), std::size_t{8} / static_cast<std::size_t>(v.expert));
+  }
+}
+
+/// Nor does it matter that further rounds are always recomputed.
+TEST(Fp8Experts, RecomputingChangesNone) {
+  for (Variant v : variants()) {
+    for (const char* routing : {"routing: learned", "routing: zipf, skew: 3"}) {
+      v.capacity = 1;
+      v.routing = routing;
+      v.recompute = "none";
+      const Curve kept = train(v);
+      EXPECT_NE(kept.losses.front(), kept.losses.back());
+      for (const char* recompute : {"selective", "full"}) {
+        v.recompute = recompute;
+        SCOPED_TRACE(name_of(v));
+        expect_same(train(v), kept);
+      }
+    }
+  }
+}
+
+/// With scales that do not depend on when a weight is cast, it does not matter where the weight is cast.
+TEST(Fp8Experts, WhereWeightsAreCastChangesNone) {
+  for (const Variant& v : variants()) {
+    if (v.recipe == std::string("delayed")) continue;
+    const Curve primary = train(v);
+    for (const char* gather : {"fp8", "bf16"}) {
+      Variant other = v;
+      other.weights = "bf16";
+      other.gather = gather;
+      SCOPED_TRACE(name_of(other));
+      expect_same(train(other), primary);
+    }
+  }
+}
+
+/// Rounds cut the rows between blocks, so with block scales the first loss has the same bits in any number of rounds.
+/// Gradients are added in another order.
+TEST(Fp8Experts, RoundsChangeLittle) {
+  for (Variant v : variants()) {
+    for (const char* routing : {"routing: learned", "routing: zipf, skew: 60"}) {
+      v.routing = routing;
+      v.capacity = 64;
+      const Curve one = train(v);
+      v.capacity = 1;
+      SCOPED_TRACE(name_of(v));
+      const Curve several = train(v);
+      const std::string recipe = v.recipe;
+      if (recipe == "block" || recipe == "mxfp8") {
+        EXPECT_EQ(several.losses.front(), one.losses.front());
+      }
+      for (std::size_t s = 0; s < one.losses.size(); ++s) {
+        EXPECT_TRUE(std::isfinite(one.losses[s]) && std::isfinite(one.norms[s]));
+        EXPECT_NEAR(several.losses[s], one.losses[s], 5e-3 * one.losses[s]) << "step " << s;
+      }
+    }
+  }
+}
+
+TEST(Fp8Experts, TrainNearlyAsWithoutFp8) {
+  for (const Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    Variant plain = v;
+    plain.recipe = "none";
+    plain.format = "auto";
+    const Curve in_fp8 = train(v), none = train(plain);
+    EXPECT_NE(in_fp8.losses.front(), none.losses.front());
+    for (std::size_t s = 0; s < none.losses.size(); ++s)
+      EXPECT_NEAR(in_fp8.losses[s], none.losses[s], 0.02 * none.losses[s]) << "step " << s;
+  }
+}
+
+TEST(Fp8Experts, FirstAndLastLayersStayOut) {
+  for (Variant v : variants()) {
+    const Curve all = train(v);
+    for (const char* fp8 : {", first_layers_bf16: 1", ", last_layers_bf16: 1"}) {
+      for (const int dense_layers : {0, 1}) {
+        v.fp8 = fp8;
+        v.dense_layers = dense_layers;
+        v.recompute = "none";
+        v.capacity = 1;
+        const Curve one = train(v);
+        if (dense_layers == 0) {
+          EXPECT_NE(one.losses.back(), all.losses.back());
+        }
+        v.recompute = "full";
+        SCOPED_TRACE(name_of(v));
+        expect_same(train(v), one);
+      }
+    }
+  }
+}
+
+TEST(Fp8Experts, MemoryIsThatOfThePlan) {
+  std::size_t number = 0;
+  for (Variant v : variants()) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      v.recompute = recompute;
+      v.capacity = number % 2 == 0 ? 1 : 2;
+      v.routing = number % 3 == 0 ? "routing: zipf, skew: 60" : "routing: learned";
+      v.weights = number % 4 == 3 ? "bf16" : "fp8";
+      v.fp8 = number % 5 == 2 ? ", first_layers_bf16: 1" : "";
+      v.dense_layers = number % 7 == 4 ? 1 : 0;
+      ++number;
+      SCOPED_TRACE(name_of(v));
+      test::Training training(deck_of(v), MPI_COMM_WORLD);
+      training.run(0, kSteps);
+      test::expect_planned_memory(training);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shard8
