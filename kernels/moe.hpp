@@ -86,6 +86,9 @@ void moe_sort(const tensor::Exec& exec, const tensor::Tensor& counts, const tens
 /// totals (E) i32 += counts (E) i32.
 void moe_count(const tensor::Exec& exec, const tensor::Tensor& totals, const tensor::Tensor& counts);
 
+/// inverses (n) fp32 = 1/scales (n) fp32, those of experts' weights: what quantize() writes as scale_inv.
+void inverse_scales(const tensor::Exec& exec, const tensor::Tensor& inverses, const tensor::Tensor& scales);
+
 /// Copies rows by number: y[i] = x[source[i] / per_token], for y (N, H), x (any number of rows, H) and source (N) i32.
 /// With per_token = K and the source of moe_sort() each pair gets the row of its token; with 1, row source[i] itself.
 /// Each source[i] / per_token must be a row of x; a source of −1 gives a row of zeros. x and y have one dtype, of 1, 2

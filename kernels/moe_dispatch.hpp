@@ -39,7 +39,7 @@ struct MoeDispatch {
 
   // Written by moe_rounds(). The number of rounds that it writes is first.rows().
   tensor::Tensor first;  ///< (rounds, E/N) i32: the first row of each of this rank's experts in the round
-  tensor::Tensor rows;   ///< (rounds, E/N) i32: the expert's rows in the round, without padding
+  tensor::Tensor rows;   ///< (rounds, E/N) i32: the expert's rows in the round, with padding
   tensor::Tensor end;    ///< (rounds) i32: the rows of the round with padding, all behind them are unused
   tensor::Tensor table;  ///< moe_dispatch_table_count() i32: read by the other functions
 
@@ -74,8 +74,8 @@ void moe_push_results(const tensor::Exec& exec, const RankAddresses& rows, const
                       const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& results,
                       const tensor::Tensor& values);
 
-/// Writes zeros to the padding rows of a round: to those of rows (R, H), of any dtype whose zero has no bit set, and,
-/// if numbers (R) fp32 is not empty, to those of numbers.
+/// Writes zeros to the padding rows of a round, which are multiplied like all others: to those of rows (R, H), of any
+/// dtype whose zero has no bit set, and, if numbers (R) fp32 is not empty, to those of numbers.
 void moe_zero_padding(const tensor::Exec& exec, const tensor::Tensor& rows, const tensor::Tensor& numbers,
                       const MoeDispatch& dispatch, std::int64_t round);
 

@@ -19,6 +19,9 @@ struct CastCounts {
   /// it with CastOptions::compare_scales: an fp32 number of at least 1. 0: no such scale was overwritten.
   std::uint32_t scale_change = 0;
   std::uint32_t padding = 0;
+  /// The elements that were cast, but only in casts with CastOptions::end: of these the host does not know how many
+  /// elements they cast. Casts with blocks along rows and along columns count each element twice.
+  std::uint64_t elements = 0;
 };
 
 /// Options of a cast to 8 bits. Every quantizer takes them and ignores those that do not concern it.
@@ -35,6 +38,10 @@ struct CastOptions {
   bool compare_scales = false;
   /// For quantize_transpose, as Outputs::transposed_alone.
   bool transposed_alone = false;
+  /// (1) i32 in memory of the execution space: how many rows of x are cast, from the first row on. The other rows are
+  /// not read, not counted and not written; what a transposed copy holds of them afterwards is undefined. The number
+  /// must be from 0 to the rows of x, and a multiple of 16 and of the rows of a block. Empty: all rows are cast.
+  tensor::Tensor end{};
 };
 
 /// How a scale follows from an amax: scale = largest·2^−margin / amax, in fp32. An infinite scale becomes FLT_MAX. Then
@@ -47,18 +54,17 @@ struct ScaleRule {
 };
 
 /// amax (1) i32 = max(amax, amax of x). The amax of x is the largest |x| by the order of its bits, so a NaN wins. It is
-/// stored as the bits of an fp32 number. x is fp32 or bf16, of any shape. Of the options only through_bf16 is used.
+/// stored as the bits of an fp32 number. x is fp32 or bf16, of any shape. Of the options only through_bf16 and end are
+/// used.
 void amax(const tensor::Exec& exec, const tensor::Tensor& amax, const tensor::Tensor& x, const CastOptions& options);
 
 /// Current scaling: scale (n) fp32 follows by `rule` from amax (n), the bits of amaxes as i32. Where the rule gives no
 /// scale, the scale is 1. change (n) i32, unless empty, is updated: the bits of the largest factor, up or down, by
 /// which each scale has changed since the first call. The caller sets change to 0 before the first call, which sets it
-/// to the bits of 1. If `clear`, the amaxes become 0 afterwards.
+/// to the bits of 1. If `clear`, the amaxes become 0 afterwards. If `keep`, the scale and the change of an amax of 0
+/// stay: such a matrix may have had no rows (CastOptions::end).
 void scale_of_amax(const tensor::Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
-                   const tensor::Tensor& amax, const ScaleRule& rule, bool clear);
-
-/// inverses (n) fp32 = 1/scales (n) fp32: what quantize() writes as scale_inv.
-void inverse_scales(const tensor::Exec& exec, const tensor::Tensor& inverses, const tensor::Tensor& scales);
+                   const tensor::Tensor& amax, const ScaleRule& rule, bool clear, bool keep = false);
 
 /// Casts a matrix with one scale: out.data (any shape, e4m3 or e5m2) = cast(x·scale) and out.scale_inv (1) = 1/scale.
 /// out.scaling must be Scaling::tensor. x is fp32 or bf16, with the count of out.data. scale (1) fp32 lies in memory of

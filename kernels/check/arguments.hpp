@@ -47,6 +47,14 @@ inline void require_count(const char* kernel, const char* name, const tensor::Te
                  count);
 }
 
+/// Where the number of rows is that a kernel works on. Null if `end` is empty: the kernel works on all rows. Throws
+/// Error(failed) unless `end` has one element.
+inline const std::int32_t* row_end(const char* kernel, const tensor::Tensor& end) {
+  if (end.empty()) return nullptr;
+  require_count(kernel, "end", end, 1);
+  return end.as<std::int32_t>();
+}
+
 /// Throws Error(failed) unless the workspace has at least `bytes` bytes.
 inline void require_workspace(const char* kernel, const tensor::Tensor& workspace, std::size_t bytes) {
   SHARD8_REQUIRE(workspace.bytes() >= bytes, "{}: workspace of {} bytes, {} needed", kernel, workspace.bytes(), bytes);

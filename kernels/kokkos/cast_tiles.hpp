@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 
 /// A kernel for devices that computes a result, casts it and transposes the cast, in one pass over tiles. A Formula
 /// computes the result from kInputs matrices. formula.row(r) is the formula for the r-th row after its own row. load(w,
@@ -131,8 +131,15 @@ struct CastTiles {
   std::int64_t rows, cols;
   Recomputed recomputed = {};
   std::uint32_t across = static_cast<std::uint32_t>((cols + kColumns - 1) / kColumns);
+  std::int64_t stride = rows;  ///< from one row of a transposed cast to the next
 
-  std::int64_t count() const { return (rows + kRows - 1) / kRows * across; }
+  /// The tiles of the first n rows, n a multiple of 16.
+  KOKKOS_FORCEINLINE_FUNCTION CastTiles until(std::int64_t n) const {
+    CastTiles tiles = *this;
+    tiles.rows = n;
+    return tiles;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t count() const { return (rows + kRows - 1) / kRows * across; }
 
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
@@ -157,12 +164,12 @@ struct CastTiles {
     if constexpr (kTiles > 0) {
       team.team_barrier();
       const auto store = [&](const Tile& from, auto* to) {
-        auto* const first = reinterpret_cast<std::uint8_t*>(to) + at.col0 * rows + at.row0;
-        from.template store<kN, kThreads>(rank, first, rows, rows - at.row0, cols - at.col0);
+        auto* const first = reinterpret_cast<std::uint8_t*>(to) + at.col0 * stride + at.row0;
+        from.template store<kN, kThreads>(rank, first, stride, rows - at.row0, cols - at.col0);
       };
       if constexpr (kTransposed) {
         SHARD8_UNROLL
-        for (int p = 0; p < kParts; ++p) store(scratch.tile[p], out.transposed + p * cols * rows);
+        for (int p = 0; p < kParts; ++p) store(scratch.tile[p], out.transposed + p * cols * stride);
       }
       if constexpr (Recomputed::kPresent) store(scratch.tile[kTiles - 1], recomputed.transposed);
     }

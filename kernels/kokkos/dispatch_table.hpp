@@ -32,6 +32,12 @@ struct DispatchTable {
         experts(static_cast<int>(d.experts())),
         local(static_cast<int>(d.local())),
         rounds(static_cast<int>(d.rounds())) {}
+
+  /// Where the rows of an expert end in the order of its rank, and its padding begins.
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t end_of(std::int64_t expert) const {
+    const std::int64_t last = ranks - 1;
+    return place[expert * ranks + last] + std::int64_t{counts[last * experts + expert]};
+  }
 };
 
 /// The number of the last element, of `count` ascending ones, that is at most `value`. The first one must be.

@@ -176,16 +176,15 @@ void moe_zero_padding(const Exec& exec, const tensor::Tensor& rows, const tensor
   auto* const matrix = reinterpret_cast<std::uint8_t*>(rows.data);
   const bool fits = packs_fit<kBytes>(bytes, matrix);
   auto* const vector = numbers.empty() ? nullptr : numbers.as<float>();
-  const auto multiple = static_cast<std::int32_t>(dispatch.multiple);
-  const auto* const first = dispatch.first.as<std::int32_t>() + round * dispatch.local();
-  const auto* const count = dispatch.rows.as<std::int32_t>() + round * dispatch.local();
+  const std::int64_t multiple = dispatch.multiple, before = round * dispatch.round_rows, all = dispatch.round_rows;
+  const DispatchTable table(dispatch);
   for_warp_rows(
       exec, "shard8::kernels::moe_zero_padding", dispatch.local() * most,
       SHARD8_LAMBDA(const Team& team, std::int64_t i) {
-        const std::int64_t e = i / most, of_expert = i % most;
-        const std::int64_t padding = (multiple - count[e] % multiple) % multiple;
-        if (of_expert >= padding) return;
-        const std::int64_t at = std::int64_t{first[e]} + count[e] + of_expert;
+        // The rows of each expert begin at a multiple, and rounds are whole multiples.
+        const std::int64_t end = table.end_of(std::int64_t{table.rank} * table.local + i / most),
+                           at = end + i % most - before;
+        if (at < 0 || at >= all || end % multiple == 0 || end % multiple + i % most >= multiple) return;
         row_packs<kBytes>(team, bytes, fits, [to = matrix + at * bytes](auto w, std::int64_t k) {
           w.fill(to, k, [](int) { return std::uint8_t{0}; });
         });

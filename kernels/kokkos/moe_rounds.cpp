@@ -83,9 +83,8 @@ struct Rounds {
   KOKKOS_INLINE_FUNCTION void find_rows(const AnyTeam& team, const DispatchTable& t) const {
     const std::int64_t of_rank = std::int64_t{t.rank} * t.local;
     const auto begin_of = [=](std::int64_t e) -> std::int64_t { return t.place[(of_rank + e) * t.ranks]; };
-    const auto end_of = [=](std::int64_t e) -> std::int64_t {
-      const std::int64_t last = t.ranks - 1;
-      return t.place[(of_rank + e) * t.ranks + last] + std::int64_t{t.counts[last * t.experts + of_rank + e]};
+    const auto end_of = [=, *this](std::int64_t e) -> std::int64_t {
+      return begin_of(e) + padded(t.end_of(of_rank + e) - begin_of(e));
     };
     std::int32_t *const first_row = first, *const count = rows, *const ends = end;
     row_for(team, std::int64_t{t.rounds} * t.local, [=](std::int64_t i) {
@@ -94,9 +93,8 @@ struct Rounds {
       first_row[i] = static_cast<std::int32_t>(from);
       count[i] = static_cast<std::int32_t>(clamped(end_of(e) - before, t.round_rows) - from);
     });
-    row_for(team, t.rounds, [=, *this](std::int64_t k) {
-      const std::int64_t begin = begin_of(t.local - 1), all = begin + padded(end_of(t.local - 1) - begin);
-      ends[k] = static_cast<std::int32_t>(clamped(all - k * t.round_rows, t.round_rows));
+    row_for(team, t.rounds, [=](std::int64_t k) {
+      ends[k] = static_cast<std::int32_t>(clamped(end_of(t.local - 1) - k * t.round_rows, t.round_rows));
     });
   }
 };

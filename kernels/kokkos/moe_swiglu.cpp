@@ -91,12 +91,6 @@ void backward(const Exec& exec, T* dgate_up, float* dweights, T* a, const Backwa
       });
 }
 
-const std::int32_t* end_of(const char* kernel, const tensor::Tensor& end) {
-  if (end.empty()) return nullptr;
-  require_count(kernel, "end", end, 1);
-  return end.as<std::int32_t>();
-}
-
 }  // namespace
 
 void moe_swiglu_forward(const Exec& exec, const tensor::Tensor& a, const tensor::Tensor& gate_up,
@@ -106,7 +100,7 @@ void moe_swiglu_forward(const Exec& exec, const tensor::Tensor& a, const tensor:
   require_count(kName, "gate_up", gate_up, 2 * rows * ffn);
   require_count(kName, "weights", weights, rows);
   dispatch_real(a.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    forward(exec, a.as<T>(), Forward<T>{gate_up.as<T>(), weights.as<float>(), ffn}, rows, end_of(kName, end));
+    forward(exec, a.as<T>(), Forward<T>{gate_up.as<T>(), weights.as<float>(), ffn}, rows, row_end(kName, end));
   });
 }
 
@@ -122,7 +116,7 @@ void moe_swiglu_backward(const Exec& exec, const tensor::Tensor& dgate_up, const
   if (!recomputed.empty()) require_count(kName, "recomputed", recomputed, rows * ffn);
   dispatch_real(da.dtype, kName, [&]<class T>(std::type_identity<T>) {
     backward(exec, dgate_up.as<T>(), dweights.as<float>(), recomputed.empty() ? nullptr : recomputed.as<T>(),
-             Backward<T>{da.as<T>(), gate_up.as<T>(), weights.as<float>(), ffn}, rows, end_of(kName, end));
+             Backward<T>{da.as<T>(), gate_up.as<T>(), weights.as<float>(), ffn}, rows, row_end(kName, end));
   });
 }
 

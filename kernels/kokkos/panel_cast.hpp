@@ -40,6 +40,7 @@ struct PanelCast {
   std::int64_t rows, cols;
   bool power_of_2;
   bool compares;
+  std::int64_t stride = rows;  ///< from one row of the transposed cast to the next
 
   /// Where a thread's elements lie: kRows rows from row0 on, kStep apart, and kN columns from col on.
   struct Place {
@@ -124,8 +125,8 @@ struct PanelCast {
     const CastStats stats = finite ? cast_all(std::bool_constant<kOfBf16<In>>{}) : cast_all(std::false_type{});
     if constexpr (kTransposed) {
       team.team_barrier();
-      auto* const to = reinterpret_cast<std::uint8_t*>(column.data) + col0 * rows + down * kWidth;
-      scratch.tile.template store<kN, kThreads>(static_cast<unsigned>(rank), to, rows, kWidth, cols - col0);
+      auto* const to = reinterpret_cast<std::uint8_t*>(column.data) + col0 * stride + down * kWidth;
+      scratch.tile.template store<kN, kThreads>(static_cast<unsigned>(rank), to, stride, kWidth, cols - col0);
     }
     return {stats, change};
   }

@@ -9,6 +9,7 @@
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/kokkos/quantize_panels_device.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
+#include "kernels/kokkos/until_end.hpp"
 #include "kernels/quantize.hpp"
 
 namespace shard8::kernels {
@@ -16,11 +17,12 @@ namespace {
 
 template <class Q, class Source>
 void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals& totals, const Source& x,
-                   const float* scale, std::int64_t count) {
+                   const float* scale, std::int64_t count, const RowEnd& end) {
   constexpr int kN = kPack<typename Source::Type>, kPacks = 32 / kN, kTeams = kN == 8 ? 4 : 3;
   const bool fits = packs_fit<kN>(kN, x.x, out);
-  for_stretches<Kokkos::LaunchBounds<kTeamThreads, kTeams>, 16384>(
-      exec, "shard8::kernels::quantize", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+  for_stretches_until<Kokkos::LaunchBounds<kTeamThreads, kTeams>, 16384>(
+      exec, "shard8::kernels::quantize", count,
+      SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const float factor = *scale;
         const CastTotals running = totals.seen(team);
         const auto in = x.from(first);
@@ -31,7 +33,8 @@ void quantize_flat(const Exec& exec, Q* out, float* scale_inv, const CastTotals&
         once(team, [=] {
           if (first == 0) *scale_inv = 1.0f / factor;
         });
-      });
+      },
+      end);
 }
 
 /// Casts a tile and transposes its cast, on a host thread.
@@ -43,7 +46,14 @@ struct QuantizeTiles {
   Source x;
   const float* scale;
   std::int64_t rows, cols;
+  std::int64_t stride = rows;  ///< from one row of `transposed` to the next
 
+  /// The tiles of the first n rows.
+  QuantizeTiles until(std::int64_t n) const {
+    QuantizeTiles tiles = *this;
+    tiles.rows = n;
+    return tiles;
+  }
   /// At least one: an empty matrix also has an inverse scale.
   std::int64_t count() const { return std::max<std::int64_t>(1, ByteTile::count(rows, cols)); }
 
@@ -59,7 +69,7 @@ struct QuantizeTiles {
         stats += row_stats<1>(team, tile.cols, false,
                               [=](auto w, std::int64_t c) { return cast_lanes(w, to, c, in.load(w, c), factor); });
       }
-      transpose_tile(team, bytes_of(at.transposed), bytes_of(at.out), at.rows, at.cols, tile);
+      transpose_tile(team, bytes_of(at.transposed), bytes_of(at.out), at.stride, at.cols, tile);
     }
     at.totals.add(stats);
     if (index == 0) *at.scale_inv = 1.0f / factor;
@@ -92,18 +102,28 @@ struct Copied {
 template <class Q, class Source>
 bool quantize_tiles(const Exec& exec, Q* out, Q* transposed, float* scale_inv, const CastTotals& totals,
                     const Source& x, const float* scale, std::int64_t rows, std::int64_t cols,
-                    [[maybe_unused]] bool transposed_alone) {
+                    [[maybe_unused]] bool transposed_alone, const RowEnd& end) {
   constexpr auto kLabel = "shard8::kernels::quantize_transpose";
   if constexpr (kHostExec) {
     const QuantizeTiles<Q, Source> tiles{out, transposed, scale_inv, totals, x, scale, rows, cols};
-    for_rows(exec, kLabel, tiles.count(), tiles);
+    if (end.empty())
+      for_rows(exec, kLabel, tiles.count(), tiles);
+    else
+      for_rows(exec, kLabel, tiles.count(), TilesUntilEnd<QuantizeTiles<Q, Source>, true>{tiles, end});
     return true;
   } else {
     using T = typename Source::Type;
-    const OutputWriter<OutputTypes<T, Q, false, true>> writer{nullptr, out,        scale,           scale_inv,
-                                                              totals,  transposed, transposed_alone};
-    return rows * cols != 0 && write_tiles(exec, kLabel, writer, Copied<Source>{x, cols}, rows, cols,
-                                           writer.template fits<kPack<T>>(cols, x.x));
+    using Types = OutputTypes<T, Q, false, true>;
+    const OutputWriter<Types> writer{nullptr, out, scale, scale_inv, totals, transposed, transposed_alone};
+    const bool fits = writer.template fits<kPack<T>>(cols, x.x);
+    if (rows * cols == 0) return false;
+    if (end.empty()) return write_tiles(exec, kLabel, writer, Copied<Source>{x, cols}, rows, cols, fits);
+    if (!fits || !can_transpose(transposed, rows)) return false;
+    using Tiles = CastTiles<Types, Copied<Source>>;
+    const Tiles tiles{writer, {x, cols}, rows, cols};
+    for_rows_with<typename Tiles::Scratch, typename Tiles::Bounds>(exec, kLabel, tiles.count(),
+                                                                   TilesUntilEnd<Tiles, true>{tiles, end});
+    return true;
   }
 }
 
@@ -130,7 +150,8 @@ void run(const Exec& exec, const tensor::Operand* row, const tensor::Operand* co
                  tensor::name_of(transposed ? column->scaling : row->scaling));
   if (x.count() == 0) return;
   dispatch_source(x, options.through_bf16, kInBlocks, [&](const auto& source) {
-    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, transposed, source, x.rows(), x.cols(), options);
+    quantize_panels<Rule, kBlocks>(exec, by_row, by_column, transposed, source, x.rows(), x.cols(), options,
+                                   RowEnd::of(kInBlocks, x, options, kBlocks == Blocks::both ? 2 : 1));
   });
 }
 
@@ -149,7 +170,8 @@ void quantize(const Exec& exec, const tensor::Operand& out, const tensor::Tensor
   const auto totals = require_per_tensor("quantize", out, amax, x, scale, options);
   dispatch_float8(out.data.dtype, "quantize", [&]<class Q>(std::type_identity<Q>) {
     dispatch_source(x, options.through_bf16, "quantize", [&](const auto& source) {
-      quantize_flat(exec, out.data.as<Q>(), out.scale_inv.as<float>(), totals, source, scale.as<float>(), x.count());
+      quantize_flat(exec, out.data.as<Q>(), out.scale_inv.as<float>(), totals, source, scale.as<float>(), x.count(),
+                    RowEnd::of("quantize", x, options));
     });
   });
 }
@@ -164,7 +186,8 @@ void quantize_transpose(const Exec& exec, const tensor::Operand& out, const tens
   dispatch_float8(out.data.dtype, kName, [&]<class Q>(std::type_identity<Q>) {
     dispatch_source(x, options.through_bf16, kName, [&](const auto& source) {
       written = quantize_tiles(exec, out.data.as<Q>(), transposed.as<Q>(), out.scale_inv.as<float>(), totals, source,
-                               scale.as<float>(), x.rows(), x.cols(), options.transposed_alone);
+                               scale.as<float>(), x.rows(), x.cols(), options.transposed_alone,
+                               RowEnd::of(kName, x, options));
     });
   });
   if (written) return;

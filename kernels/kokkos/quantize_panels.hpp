@@ -45,9 +45,18 @@ struct PanelQuantizer {
   bool power_of_2;
   CastCounts* counts;
   bool compares;
-  bool transposed;  ///< the columnwise cast is stored as (cols, rows)
+  bool transposed;             ///< the columnwise cast is stored as (cols, rows)
+  std::int64_t stride = rows;  ///< from one row of that cast to the next
 
-  std::int64_t panels() const { return (rows + kBlock - 1) / kBlock * ((cols + kWidth - 1) / kWidth); }
+  /// The panels of the first n rows.
+  KOKKOS_FORCEINLINE_FUNCTION PanelQuantizer until(std::int64_t n) const {
+    PanelQuantizer panels = *this;
+    panels.rows = n;
+    return panels;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t count() const {
+    return (rows + kBlock - 1) / kBlock * ((cols + kWidth - 1) / kWidth);
+  }
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team, std::int64_t panel, PanelScratch& scratch) const {
     const std::int64_t across = (cols + kWidth - 1) / kWidth;
@@ -103,8 +112,8 @@ struct PanelQuantizer {
   KOKKOS_INLINE_FUNCTION std::int32_t make_scales(const Team& team, const Panel& at, PanelScratch& scratch) const {
     std::int32_t change = 0;
     if constexpr (kRow) {
-      const std::int64_t stride = cols / kBlock, blocks = at.cols / kBlock;
-      Inverse* const inverses = row.scale_inv + at.row0 * stride + at.col0 / kBlock;
+      const std::int64_t across = cols / kBlock, blocks = at.cols / kBlock;
+      Inverse* const inverses = row.scale_inv + at.row0 * across + at.col0 / kBlock;
       const bool compare = compares, floored = power_of_2;
       const std::int32_t* const amaxes = scratch.row_amax;
       float* const scales = scratch.row_scale;
@@ -112,7 +121,7 @@ struct PanelQuantizer {
         const std::int64_t r = i / kPerRow, b = i % kPerRow;
         if (b >= blocks) return 0;
         scales[i] = Rule::scale(amaxes[i], floored);
-        return write_block_scale(inverses[r * stride + b], Rule::inverse(amaxes[i], scales[i]), compare);
+        return write_block_scale(inverses[r * across + b], Rule::inverse(amaxes[i], scales[i]), compare);
       });
     }
     if constexpr (kColumn) {
@@ -140,7 +149,8 @@ struct PanelQuantizer {
       const std::int64_t first = (at.row0 + r) * cols + at.col0;
       const auto in = x.from(first);
       Format* const row_out = kRow ? row.data + first : nullptr;
-      Format* const column_out = kColumn ? column.data + (transposed ? at.col0 * rows + at.row0 + r : first) : nullptr;
+      Format* const column_out =
+          kColumn ? column.data + (transposed ? at.col0 * stride + at.row0 + r : first) : nullptr;
       if constexpr (kRow) {
         row_barrier(team);
         for (std::int64_t b = 0; b < at.cols / kBlock; ++b) {
@@ -161,7 +171,7 @@ struct PanelQuantizer {
         });
       };
       if (kColumn && transposed)
-        total += cast_row(rows);
+        total += cast_row(stride);
       else
         total += cast_row(std::integral_constant<std::int64_t, 1>{});
     }

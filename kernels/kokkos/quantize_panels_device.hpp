@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/kokkos/panel_cast.hpp"
+#include "kernels/kokkos/until_end.hpp"
 
 namespace shard8::kernels {
 
@@ -22,7 +23,15 @@ struct PanelInRegisters {
   Source x;
   CastCounts* counts;
 
-  std::int64_t panels() const { return (cast.rows + Cast::kWidth - 1) / Cast::kWidth * across(); }
+  /// The panels of the first n rows.
+  KOKKOS_FORCEINLINE_FUNCTION PanelInRegisters until(std::int64_t n) const {
+    PanelInRegisters panels = *this;
+    panels.cast.rows = n;
+    return panels;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION std::int64_t count() const {
+    return (cast.rows + Cast::kWidth - 1) / Cast::kWidth * across();
+  }
 
   template <class AnyMember>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyMember& team, std::int64_t panel, Scratch& scratch) const {
@@ -47,15 +56,20 @@ struct PanelInRegisters {
 /// `transposed`: the columnwise cast is stored as (cols, rows); only for blocks of 128.
 template <class Rule, Blocks kBlocks, class Source>
 void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantized<Rule>& column, bool transposed,
-                     const Source& x, std::int64_t rows, std::int64_t cols, const CastOptions& options) {
+                     const Source& x, std::int64_t rows, std::int64_t cols, const CastOptions& options,
+                     const RowEnd& end) {
   constexpr auto kLabel = "shard8::kernels::quantize_blocks";
   const bool compares = options.counts != nullptr && options.compare_scales;
   if constexpr (!kHostExec) {
     const auto launch = [&]<bool kTransposed>(std::bool_constant<kTransposed>) {
       using Panels = PanelInRegisters<Rule, kBlocks, Source, kTransposed>;
       const Panels panels{{row, column, rows, cols, options.power_of_2, compares}, x, options.counts};
-      for_rows_with<typename Panels::Scratch, typename Panels::Bounds>(exec, kLabel, panels.panels(), panels,
-                                                                       Panels::Cast::kThreads);
+      const auto launch_loop = [&](const auto& loop) {
+        for_rows_with<typename Panels::Scratch, typename Panels::Bounds>(exec, kLabel, panels.count(), loop,
+                                                                         Panels::Cast::kThreads);
+      };
+      if (end.empty()) return launch_loop(panels);
+      launch_loop(TilesUntilEnd<Panels, false>{panels, end});
     };
     using Fast = typename PanelInRegisters<Rule, kBlocks, Source>::Cast;
     const bool blocks_fit = kBlocks != Blocks::square || cols % Fast::kWidth == 0;
@@ -66,9 +80,12 @@ void quantize_panels(const Exec& exec, const Quantized<Rule>& row, const Quantiz
       if (fits && packs_fit<16>(16, column.data)) return launch(std::true_type{});
     }
   }
-  const PanelQuantizer<Rule, kBlocks, Source> quantizer{
-      row, column, x, rows, cols, options.power_of_2, options.counts, compares, transposed};
-  for_rows_with<PanelScratch>(exec, kLabel, quantizer.panels(), quantizer);
+  using Panels = PanelQuantizer<Rule, kBlocks, Source>;
+  const Panels panels{row, column, x, rows, cols, options.power_of_2, options.counts, compares, transposed};
+  if (end.empty())
+    for_rows_with<PanelScratch>(exec, kLabel, panels.count(), panels);
+  else
+    for_rows_with<PanelScratch>(exec, kLabel, panels.count(), TilesUntilEnd<Panels, false>{panels, end});
 }
 
 }  // namespace shard8::kernels

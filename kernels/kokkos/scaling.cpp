@@ -3,20 +3,24 @@
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/block_scales.hpp"
 #include "kernels/kokkos/cast.hpp"
+#include "kernels/kokkos/until_end.hpp"
+#include "kernels/moe.hpp"
 #include "kernels/quantize.hpp"
 
 namespace shard8::kernels {
 namespace {
 
 template <class Source>
-void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, std::int64_t count) {
+void largest_magnitude(const Exec& exec, std::int32_t* amax, const Source& x, std::int64_t count, const RowEnd& end) {
   constexpr int kN = kPack<typename Source::Type>;
   const bool fits = packs_fit<kN>(kN, x.x);
-  for_stretches(
-      exec, "shard8::kernels::amax", count, SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
+  for_stretches_until(
+      exec, "shard8::kernels::amax", count,
+      SHARD8_LAMBDA(const Team& team, std::int64_t first, std::int64_t n) {
         const CastTotals totals = CastTotals{amax, nullptr}.seen(team);
         totals.add(team, {row_magnitude<kN>(team, n, fits, x.from(first)), 0, 0});
-      });
+      },
+      end);
 }
 
 /// Computes the new scale of one tensor.
@@ -77,12 +81,13 @@ void update_all(const Exec& exec, const char* label, std::int64_t tensors, const
 void amax(const Exec& exec, const tensor::Tensor& amax, const tensor::Tensor& x, const CastOptions& options) {
   require_count("amax", "amax", amax, 1);
   auto* bits = amax.as<std::int32_t>();
+  const RowEnd end{row_end("amax", options.end), x.cols(), nullptr, 1};
   dispatch_source(x, options.through_bf16, "amax",
-                  [&](const auto& source) { largest_magnitude(exec, bits, source, x.count()); });
+                  [&](const auto& source) { largest_magnitude(exec, bits, source, x.count(), end); });
 }
 
 void scale_of_amax(const Exec& exec, const tensor::Tensor& scale, const tensor::Tensor& change,
-                   const tensor::Tensor& amax, const ScaleRule& rule, bool clear) {
+                   const tensor::Tensor& amax, const ScaleRule& rule, bool clear, bool keep) {
   constexpr auto kName = "scale_of_amax";
   const std::int64_t n = amax.count();
   require_count(kName, "scale", scale, n);
@@ -92,6 +97,7 @@ void scale_of_amax(const Exec& exec, const tensor::Tensor& scale, const tensor::
   auto* bits = amax.as<std::int32_t>();
   for_each(
       exec, "shard8::kernels::scale_of_amax", n, SHARD8_LAMBDA(std::int64_t i) {
+        if (keep && bits[i] == 0) return;
         const float after = scale_from_amax(std::bit_cast<float>(bits[i]), rule, 1.0f);
         if (changes != nullptr) changes[i] = largest_change(changes[i], scales[i], after);
         scales[i] = after;

@@ -69,29 +69,41 @@ kernels::Outputs Quantizer::recomputed_outputs(const Site& site, const Operands&
   return outputs;
 }
 
-void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose) const {
+kernels::CastOptions Quantizer::counted(const Site& site, const Tensor& end) const {
+  kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+  options.end = end;
+  return options;
+}
+
+void Quantizer::count(const Site& site, const Tensor& x, const Tensor& end, std::int64_t copies) const {
+  if (end.empty()) state_.count_elements(site, copies * x.count());
+}
+
+void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose,
+                     const Tensor& end) const {
   purpose = needed(purpose);
   if (recipe().per_tensor()) {
     if (purpose == Purpose::recomputed) {
       kernels::CastOptions options = recipe().cast_options(nullptr);
       options.transposed_alone = true;
+      options.end = end;
       return quantize(site, out, {}, x, options, true);
     }
-    const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+    const kernels::CastOptions options = counted(site, end);
     if (!state_.scaled_by_own_amax(site)) {
       quantize(site, out, state_.amax(site), x, options, purpose == Purpose::both_passes);
-      state_.count_elements(site, x.count());
+      count(site, x, end);
       return;
     }
     executor_.issue(Kernel{"amax", x.rows(), x.cols(), x.dtype, DType::i32}.reads(x),
                     [&](const tensor::Exec& exec) { kernels::amax(exec, state_.amax(site), x, options); });
   }
-  cast_known(site, out, x, tokens, purpose);
+  cast_known(site, out, x, tokens, purpose, end);
 }
 
-void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens,
-                           Purpose purpose) const {
-  if (!recipe().per_tensor()) return cast_blocks(site, out, x, purpose);
+void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose,
+                           const Tensor& end) const {
+  if (!recipe().per_tensor()) return cast_blocks(site, out, x, purpose, end);
   if (tokens == Tokens::part && tensor_group_.size() > 1) {
     auto part = executor_.timer().part(profile::Part::tensor_comm, "amax");
     const Tensor amax = state_.amax(site);
@@ -99,22 +111,23 @@ void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& 
       return tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max);
     });
   }
-  state_.count_elements(site, x.count());
-  state_.scale_of(executor_, site);
-  quantize(site, out, {}, x, recipe().cast_options(state_.counts(site)), purpose == Purpose::both_passes);
+  count(site, x, end);
+  state_.scale_of(executor_, site, !end.empty());
+  quantize(site, out, {}, x, counted(site, end), purpose == Purpose::both_passes);
 }
 
-void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Purpose purpose) const {
-  const kernels::CastOptions options = recipe().cast_options(state_.counts(site));
+void Quantizer::cast_blocks(const Site& site, const Operands& out, const Tensor& x, Purpose purpose,
+                            const Tensor& end) const {
+  const kernels::CastOptions options = counted(site, end);
   const Kernel kernel = Kernel{"quantize_blocks", x.rows(), x.cols(), x.dtype, out.rowwise.data.dtype}.reads(x);
   if (purpose == Purpose::both_passes && !out.one()) {
-    state_.count_elements(site, 2 * x.count());
+    count(site, x, end, 2);
     executor_.issue(kernel.writes(out.rowwise, out.columnwise), [&](const tensor::Exec& exec) {
       kernels::quantize_blocks(exec, out.rowwise, out.columnwise, x, options);
     });
     return;
   }
-  state_.count_elements(site, x.count());
+  count(site, x, end);
   const Operand& copy = purpose == Purpose::recomputed ? out.columnwise : out.rowwise;
   executor_.issue(kernel.writes(copy),
                   [&](const tensor::Exec& exec) { kernels::quantize_blocks(exec, copy, x, options); });

@@ -115,22 +115,28 @@ class Quantizer {
   /// unless recomputes_at_once().
   kernels::Outputs recomputed_outputs(const Site& site, const Operands& out, const tensor::Tensor& plain) const;
 
-  /// Writes the cast of x (rows, cols) to `out`. The ranks of the tensor group must call together in the same case as
-  /// for produce_and_cast().
+  /// Writes the cast of x (rows, cols) to `out`. `end`, unless empty: how many rows are cast, see kernels::CastOptions.
+  /// The ranks of the tensor group must call together in the same case as for produce_and_cast().
   void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens,
-            Purpose purpose = Purpose::both_passes) const;
+            Purpose purpose = Purpose::both_passes, const tensor::Tensor& end = {}) const;
 
  private:
   Purpose needed(Purpose purpose) const {
     return purpose == Purpose::both_passes && !state_.recording() ? Purpose::forward_pass : purpose;
   }
   /// Casts x. If the recipe needs the amax of x, kernels have raised the amax of the site before.
-  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose) const;
+  void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose,
+                  const tensor::Tensor& end = {}) const;
   /// The Outputs of a kernel that computes a matrix and casts it in blocks of 128. Counts the elements of the casts.
   kernels::Outputs block_outputs(const Site& site, const Operands& out, const tensor::Tensor& plain,
                                  Purpose purpose) const;
   /// Casts x with block scales.
-  void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Purpose purpose) const;
+  void cast_blocks(const Site& site, const Operands& out, const tensor::Tensor& x, Purpose purpose,
+                   const tensor::Tensor& end) const;
+  /// The options of a cast of the site that is counted.
+  kernels::CastOptions counted(const Site& site, const tensor::Tensor& end) const;
+  /// Counts the elements of a cast that writes `copies` copies of x, unless the kernel counts them.
+  void count(const Site& site, const tensor::Tensor& x, const tensor::Tensor& end, std::int64_t copies = 1) const;
 
   /// Casts x with one scale. With `both` the transposed bytes are written in the same pass, if `out` has them.
   void quantize(const Site& site, const Operands& out, const tensor::Tensor& amax, const tensor::Tensor& x,

@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "kernels/elementwise.hpp"
+#include "kernels/moe.hpp"
 #include "kernels/quantize.hpp"
 #include "tensor/transfer.hpp"
 
@@ -111,8 +112,8 @@ ScalingState::Unrecorded::Unrecorded(ScalingState& state) : state_(state) {
   state.recording_ = false;
 }
 
-void ScalingState::scale_of(Executor& executor, const Site& site) const {
-  scale_of(executor, scale(site), recording_ ? packed(change_, site) : own_.change, amax(site), site.role);
+void ScalingState::scale_of(Executor& executor, const Site& site, bool keep) const {
+  scale_of(executor, scale(site), recording_ ? packed(change_, site) : own_.change, amax(site), site.role, keep);
 }
 
 void ScalingState::scales_of_weights(Executor& executor) const {
@@ -121,11 +122,11 @@ void ScalingState::scales_of_weights(Executor& executor) const {
 }
 
 void ScalingState::scale_of(Executor& executor, const Tensor& scale, const Tensor& change, const Tensor& amax,
-                            Role role) const {
+                            Role role, bool keep) const {
   executor.issue(operation::Kernel{"scale_of_amax", amax.count(), 1, amax.dtype, scale.dtype}.reads(amax).writes(scale),
                  [&](const tensor::Exec& exec) {
                    const bool clear = !recipe_.delayed() || !recording_;
-                   kernels::scale_of_amax(exec, scale, change, amax, recipe_.rule(role), clear);
+                   kernels::scale_of_amax(exec, scale, change, amax, recipe_.rule(role), clear, keep);
                  });
 }
 
@@ -210,7 +211,8 @@ std::vector<profile::CastFigures> ScalingState::figures(const tensor::Exec& exec
         for (std::int64_t e = 0; e < recipe_.experts; ++e)
           add(index(Site{static_cast<int>(recipe_.dense_layers + layer), kind.linear, kind.role, e}));
       rows.push_back({name_of(kind.linear, kind.role), std::string(tensor::name_of(recipe_.dtype(kind.role))),
-                      elements_[kind_of(kind)], count.saturated, count.flushed, std::bit_cast<float>(change)});
+                      elements_[kind_of(kind)] + count.elements, count.saturated, count.flushed,
+                      std::bit_cast<float>(change)});
     }
   }
   return rows;

@@ -77,8 +77,9 @@ class ScalingState {
   /// scaling; with delayed scaling only for inputs and output gradients in the first step.
   bool scaled_by_own_amax(const Site& site) const;
   /// Sets the scale of one matrix from its amax, which must be complete, and reduced where ranks share the scale. Only
-  /// where scaled_by_own_amax() holds. With current scaling the amax becomes 0 afterwards.
-  void scale_of(operation::Executor& executor, const Site& site) const;
+  /// where scaled_by_own_amax() holds. With current scaling the amax becomes 0 afterwards. If `keep`, an amax of 0
+  /// changes nothing.
+  void scale_of(operation::Executor& executor, const Site& site, bool keep = false) const;
   /// Sets the scales of all weights from their amaxes, which must have been reduced over all shards. With current
   /// scaling the amaxes become 0 afterwards.
   void scales_of_weights(operation::Executor& executor) const;
@@ -96,7 +97,8 @@ class ScalingState {
   /// The counts of casts of this linear and role, over all layers, in memory of the execution space; null while nothing
   /// is recorded.
   kernels::CastCounts* counts(const Site& site) const;
-  /// Counts `elements` more cast elements. A cast that writes two copies of a matrix counts the elements of both.
+  /// Counts `elements` more cast elements. A cast that writes two copies of a matrix counts the elements of both. What
+  /// kernels count (kernels::CastCounts::elements) is added to it.
   void count_elements(const Site& site, std::int64_t elements);
   /// What casts did since prepare(): one row for each linear and role, none without a recipe. Waits for the execution
   /// space.
@@ -132,7 +134,7 @@ class ScalingState {
   tensor::Tensor role_part(const tensor::Tensor& all, Role role) const;
   void update(operation::Executor& executor, Role role);
   void scale_of(operation::Executor& executor, const tensor::Tensor& scale, const tensor::Tensor& change,
-                const tensor::Tensor& amax, Role role) const;
+                const tensor::Tensor& amax, Role role, bool keep = false) const;
 
   Recipe recipe_;
   std::int64_t per_role_;                 ///< 4·layers: matrices of a role, without experts

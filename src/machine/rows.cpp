@@ -177,10 +177,10 @@ Row product_row(Words& words) {
   p.cols = n;
   p.inner = k;
   if (std::string_view groups = words.next(); !groups.empty()) {
-    if (!groups.starts_with(kGroups))
+    if (groups.starts_with(kGroups) && groups.size() > kGroups.size())
+      p.groups = words.integer(groups.substr(kGroups.size()), "number of groups", 2);
+    else
       words.error(groups, fmt::format("'{}' is no number of groups", base::quotable(groups)), "expected groups=G");
-    groups.remove_prefix(kGroups.size());
-    p.groups = words.integer(groups, "number of groups", 2);
   }
   return row;
 }

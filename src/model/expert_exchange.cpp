@@ -97,11 +97,10 @@ void ExpertExchange::exchange_counts(const Context& context, const Tensor& count
 
 std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts, const Scratch& scratch) const {
   if (d_.experts.pushes) {
-    dispatch_ = scratch.dispatch;
-    dispatch_.counts = counts;
-    dispatch_.rank = group_rank_;
-    context.issue(kernel("moe_rounds", counts).reads(counts).writes(dispatch_.first, dispatch_.rows, dispatch_.table),
-                  [&](const tensor::Exec& exec) { kernels::moe_rounds(exec, dispatch_); });
+    counts_ = counts;
+    const kernels::MoeDispatch dispatch = dispatch_of(scratch);
+    context.issue(kernel("moe_rounds", counts).reads(counts).writes(dispatch.first, dispatch.rows, dispatch.table),
+                  [&](const tensor::Exec& exec) { kernels::moe_rounds(exec, dispatch); });
     if (routes(context)) return d_.experts.most_rounds(d_.tokens_local());
   }
   if (routes(context)) {
@@ -116,7 +115,7 @@ std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts,
 
 ExpertRound ExpertExchange::round(const Context& context, std::int64_t number, const Scratch& scratch) const {
   if (d_.experts.pushes) {
-    const kernels::MoeDispatch& d = dispatch_;
+    const kernels::MoeDispatch& d = scratch.dispatch;
     const auto of_round = [&](const Tensor& t) { return t.slice(number, 1).reshaped({d_.experts.local()}); };
     const std::int64_t rows = routes(context) ? d.round_rows : rounds_.round(number).rows;
     return {number, rows, {of_round(d.first), of_round(d.rows)}, d.end.slice(number, 1)};
@@ -136,13 +135,14 @@ ExpertRound ExpertExchange::round(const Context& context, std::int64_t number, c
 void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to,
                               const WeightedRows& tokens, const Tensor& source, const Scratch& scratch) const {
   if (!d_.experts.pushes) return dispatch_by_counts(context, to, tokens, source, scratch);
+  const kernels::MoeDispatch dispatch = dispatch_of(scratch);
   push(context, tokens, to, false, [&](const tensor::Exec& exec) {
-    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch_, round.number,
+    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch, round.number,
                            tokens.rows, source, to.weights.data == nullptr ? Tensor{} : tokens.weights);
   });
   if (d_.experts.rows_multiple == 1) return;
   context.issue(kernel("moe_zero_padding", to.rows), [&](const tensor::Exec& exec) {
-    kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch_, round.number);
+    kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch, round.number);
   });
 }
 
@@ -155,10 +155,11 @@ WeightedRows ExpertExchange::results_of(const ExpertRound& round, const Scratch&
 void ExpertExchange::combine(const Context& context, const ExpertRound& round, bool weighted,
                              const Scratch& scratch) const {
   if (!d_.experts.pushes) return combine_by_counts(context, round, weighted, scratch);
+  const kernels::MoeDispatch dispatch = dispatch_of(scratch);
   const WeightedRows from = scratch.output.with(weighted), to = scratch.returned.with(weighted);
   push(context, from, to, true, [&](const tensor::Exec& exec) {
-    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch_,
-                              round.number, from.rows, from.weights);
+    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch, round.number,
+                              from.rows, from.weights);
   });
 }
 
@@ -186,6 +187,13 @@ void ExpertExchange::push(const Context& context, const WeightedRows& from, cons
                          return context.expert_group->push(*context.push_memory, tensors, name_of(name),
                                                            [&] { write(context.executor.exec()); });
                        });
+}
+
+kernels::MoeDispatch ExpertExchange::dispatch_of(const Scratch& scratch) const {
+  kernels::MoeDispatch dispatch = scratch.dispatch;
+  dispatch.counts = counts_;
+  dispatch.rank = group_rank_;
+  return dispatch;
 }
 
 kernels::RankAddresses ExpertExchange::addresses(const Context& context, const Tensor& of) const {

@@ -27,7 +27,7 @@ namespace shard8::model {
 struct ExpertRound {
   std::int64_t number = 0;
   std::int64_t rows = 0;      ///< rows of matrices that operations of the round get, padding included
-  kernels::RowGroups groups;  ///< the rows of each of this rank's experts in the round
+  kernels::RowGroups groups;  ///< the rows of each of this rank's experts in the round, padding included
   tensor::Tensor end;         ///< by pushes: (1) i32, the rows that are used of these; empty: all
 };
 
@@ -53,7 +53,7 @@ class ExpertExchange {
     tensor::Tensor arrival, place;  ///< by counts: (R) i32: DispatchRounds::round
     kernels::RowGroups groups;      ///< by counts: of the round
     tensor::Tensor tables;          ///< u8: by counts the bytes of groups, arrival and place
-    kernels::MoeDispatch dispatch;  ///< by pushes: tables; its counts are those of begin()
+    kernels::MoeDispatch dispatch;  ///< by pushes: all but the counts and the rank
 
     /// What peers write is in `pushed`.
     static Scratch allocate(const Dims& dims, tensor::Arena& arena, tensor::Arena& pushed);
@@ -86,6 +86,8 @@ class ExpertExchange {
                           const tensor::Tensor& source, const Scratch& scratch) const;
   void combine_by_counts(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch) const;
   // By pushes.
+  /// The dispatch of the counts whose rounds began last.
+  kernels::MoeDispatch dispatch_of(const Scratch& scratch) const;
   /// Issues `write`, which pushes; `sent` is what the operation moves on average.
   template <class Write>
   void push(const Context& context, const WeightedRows& from, const WeightedRows& to, bool back,
@@ -97,7 +99,7 @@ class ExpertExchange {
   int group_rank_;
   mutable DispatchRounds rounds_;
   mutable DispatchRounds::Round round_{};
-  mutable kernels::MoeDispatch dispatch_{};  ///< by pushes: of the rounds that were begun
+  mutable tensor::Tensor counts_{};  ///< by pushes: of begin()
 };
 
 }  // namespace shard8::model

@@ -181,12 +181,13 @@ fp8::Operands MoeMlp::input_of(const Context& context, const fp8::Site& site, co
   return casts.view(context.quantizer->recipe(), Role::input, plain.rows(), plain.cols(), false);
 }
 
-fp8::Operands MoeMlp::cast_gradient(const Context& context, const fp8::Site& site, const Tensor& plain,
-                                    const Scratch& scratch) const {
+fp8::Operands MoeMlp::cast_gradient(const Context& context, const Round& round, const fp8::Site& site,
+                                    const Tensor& plain, const Scratch& scratch) const {
   if (!site.on()) return plain;
   const fp8::Operands casts =
       scratch.gradient.view(context.quantizer->recipe(), Role::output_gradient, plain.rows(), plain.cols(), false);
-  context.quantizer->cast(site.with(Role::output_gradient), casts, plain, fp8::Quantizer::Tokens::all);
+  context.quantizer->cast(site.with(Role::output_gradient), casts, plain, fp8::Quantizer::Tokens::all,
+                          Purpose::both_passes, round.end);
   return casts;
 }
 
@@ -204,7 +205,7 @@ fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const 
   {
     const At at(context.executor, Linear::fc1);
     const fp8::Operands input = input_of(context, saved.fc1, plain, rows.input_cast, scratch);
-    if (in_fp8) context.quantizer->cast(saved.fc1, input, plain, kAll, purpose);
+    if (in_fp8) context.quantizer->cast(saved.fc1, input, plain, kAll, purpose, round.end);
     grouped_fprop(context, inner, input.rowwise, w.fc1, round.groups);
   }
   if (!activates) return {};
@@ -214,7 +215,8 @@ fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const 
                 [&](const tensor::Exec& exec) { kernels::moe_swiglu_forward(exec, a, inner, weights, round.end); });
   const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
   if (in_fp8)
-    context.quantizer->cast(saved.fc2, activation, a, kAll, rows.recomputed ? Purpose::forward_pass : purpose);
+    context.quantizer->cast(saved.fc2, activation, a, kAll, rows.recomputed ? Purpose::forward_pass : purpose,
+                            round.end);
   return activation;
 }
 
@@ -280,7 +282,7 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
   const bool in_fp8 = saved.fc2.on();
   {
     const At at(context.executor, Linear::fc2);
-    const fp8::Operands dy_rows = cast_gradient(context, saved.fc2, doutput, scratch);
+    const fp8::Operands dy_rows = cast_gradient(context, round, saved.fc2, doutput, scratch);
     grouped_dgrad(context, dactivation, dy_rows.rowwise, w.fc2, groups);
     // In FP8 the shape alone of a plain matrix is read, unless it is recomputed.
     const Tensor a = (!in_fp8 ? rows.activation : rows.recomputed ? scratch.activation : dactivation).slice(0, n);
@@ -292,12 +294,12 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
         });
     const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
     if (in_fp8 && rows.recomputed)
-      context.quantizer->cast(saved.fc2, activation, a, fp8::Quantizer::Tokens::all, Purpose::recomputed);
+      context.quantizer->cast(saved.fc2, activation, a, fp8::Quantizer::Tokens::all, Purpose::recomputed, round.end);
     grouped_wgrad(context, dw.fc2, dy_rows.columnwise, activation.columnwise, groups, dw.accumulate);
   }
   {
     const At at(context.executor, Linear::fc1);
-    const fp8::Operands dinner = cast_gradient(context, saved.fc1, inner, scratch);
+    const fp8::Operands dinner = cast_gradient(context, round, saved.fc1, inner, scratch);
     const fp8::Operands input =
         input_of(context, saved.fc1, in_fp8 ? doutput : rows.input.slice(0, n), rows.input_cast, scratch);
     grouped_wgrad(context, dw.fc1, dinner.columnwise, input.columnwise, groups, dw.accumulate);

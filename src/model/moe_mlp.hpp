@@ -144,9 +144,9 @@ class MoeMlp {
   /// two copies, in Scratch::rowwise, to be written.
   fp8::Operands input_of(const Context& context, const fp8::Site& site, const tensor::Tensor& plain,
                          const fp8::CastBuffer& kept, const Scratch& scratch) const;
-  /// As input_of(), of the gradient of a linear's output, and casts it.
-  fp8::Operands cast_gradient(const Context& context, const fp8::Site& site, const tensor::Tensor& plain,
-                              const Scratch& scratch) const;
+  /// As input_of(), of the gradient of a linear's output for the round's rows, and casts it.
+  fp8::Operands cast_gradient(const Context& context, const Round& round, const fp8::Site& site,
+                              const tensor::Tensor& plain, const Scratch& scratch) const;
   /// Writes `rows`, those of the round; the activation only if `activates`. Returns the activation as fc2 reads it.
   fp8::Operands compute(const Context& context, const Round& round, const Rows& rows, bool activates, Purpose purpose,
                         const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;

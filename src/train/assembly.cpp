@@ -130,10 +130,12 @@ void Assembly::set_overlap(const profile::ExchangeMethods& methods) {
   SHARD8_REQUIRE(state_ == nullptr, "overlap was set after the start");
   const bool overlapped = setup_.dims.overlap.any();
   const std::int64_t head_tokens = setup_.dims.head_tokens;
+  const bool pushes = setup_.dims.experts.pushes;
   deck::Config config = setup_.config;
   config.overlap.methods = methods;
   setup_ = Setup::make(config, mesh_.world.rank(), setup_.threads);
   setup_.dims.head_tokens = head_tokens;
+  setup_.dims.experts.pushes = pushes;
   // The groups of a mesh made for overlap have other streams.
   if (setup_.dims.overlap.any() != overlapped)
     mesh_ = comm::make_mesh(mesh_.world.same(), setup_.mesh, setup_.dims.overlap.any());
@@ -143,6 +145,15 @@ void Assembly::set_head_tokens(std::int64_t tokens) {
   SHARD8_REQUIRE(state_ == nullptr && tokens >= 0, "chunks of the head with {} tokens were set {}", tokens,
                  state_ == nullptr ? "before the start" : "after the start");
   setup_.dims.head_tokens = tokens;
+}
+
+void Assembly::set_pushes(bool pushes) {
+  model::ExpertDims& experts = setup_.dims.experts;
+  SHARD8_REQUIRE(state_ == nullptr && experts.on(), "pushes of rows were set {}",
+                 state_ == nullptr ? "without experts" : "after the start");
+  SHARD8_REQUIRE(!pushes || experts.ranks == 1 || setup_.dims.device,
+                 "rows cannot be pushed between {} hosts; allowed is a rank that holds all experts", experts.ranks);
+  experts.pushes = pushes;
 }
 
 const profile::Conditions& Assembly::find_conditions() {

@@ -58,6 +58,9 @@ class Assembly {
   /// tokens as fit the caches (model::Dims::head_tokens). To be called before start(), with the same number on every
   /// rank.
   void set_head_tokens(std::int64_t tokens);
+  /// Whether rows come to experts by pushes (model::ExpertExchange). Without this call they do on devices alone. To be
+  /// called before start(), with the same value on every rank. Error(failed) for pushes between hosts.
+  void set_pushes(bool pushes);
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.

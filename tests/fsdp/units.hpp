@@ -55,7 +55,7 @@ inline std::vector<fsdp::UnitShape> format_units(bool stored) {
   const Cast before = stored ? Cast::stored : Cast::before_gather;
   const auto parameter = [](const char* name, std::int64_t cols, const Formats& formats, Cast cast) {
     const tensor::Tensor scale{reinterpret_cast<std::byte*>(&kScaleInv), {1}, DType::fp32};
-    return fsdp::ParameterShape{name, 96, cols, 32, true, false, formats, cast, scale};
+    return fsdp::ParameterShape{name, 96, cols, 32, true, false, formats, cast, 1, scale};
   };
   const auto norm = [](std::int64_t rows) { return fsdp::ParameterShape{"norm", rows, 1, 1, false, true}; };
   const auto plain = [](const char* name, std::int64_t cols) {

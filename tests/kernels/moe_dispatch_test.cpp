@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint8_t kPoison = 0xff;  ///< of floats: NaN
 
+std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
 /// The rows of a round in one rank's memory, and the bytes that they must have.
 class Expected {
  public:
@@ -142,14 +144,18 @@ class Players {
     const auto& own = dispatch_[at(rank)];
     EXPECT_EQ(stored<std::int32_t>(own.end)[at(k)], end);
     const auto first = stored<std::int32_t>(own.first), count = stored<std::int32_t>(own.rows);
-    std::int64_t next = 0;
-    for (std::int64_t e = k * group_.local(); e < (k + 1) * group_.local(); ++e) {
-      EXPECT_EQ(first[at(e)], next);
-      EXPECT_GE(count[at(e)], 0);
-      for (std::int64_t i = 0; i < count[at(e)]; ++i) EXPECT_GE(order[at(k * round_rows_ + next + i)].from, 0);
-      next += (count[at(e)] + multiple_ - 1) / multiple_ * multiple_;
+    const auto in_round = [&](std::int64_t row) {
+      return std::clamp<std::int64_t>(row - k * round_rows_, 0, round_rows_);
+    };
+    std::int64_t begin = 0;  // of the expert in the order
+    for (std::int64_t e = 0; e < group_.local(); ++e) {
+      std::int64_t n = 0;
+      for (int from = 0; from < group_.ranks; ++from) n += group_.count(from, rank * group_.local() + e);
+      const std::int64_t next = begin + rounded_up(n, multiple_);
+      EXPECT_EQ(first[at(k * group_.local() + e)], in_round(begin));
+      EXPECT_EQ(count[at(k * group_.local() + e)], in_round(next) - in_round(begin));
+      begin = next;
     }
-    EXPECT_EQ(next, end);
   }
   void expect_returned(int rank) const {
     SCOPED_TRACE(::testing::Message() << "returned to rank " << rank << " of " << group_.ranks);
@@ -168,8 +174,6 @@ class Players {
 };
 
 constexpr std::int64_t kMultiples[] = {1, 16, 32, 128};
-
-std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 /// Plays the group with rounds of about 1/parts of the most rows, and one round more than needed.
 void play(const Exec& exec, const MoeGroup& group, std::int64_t parts, std::int64_t multiple, const Payload& payload,

@@ -153,6 +153,14 @@ TEST_F(ScaleOfAmax, KeepsTheLargestChangeAndClears) {
   EXPECT_EQ(elements<std::int32_t>(amax), (std::vector<std::int32_t>{0, 0, 0}));
 }
 
+TEST_F(ScaleOfAmax, KeepsTheScaleOfNothing) {
+  const Buffer scale({3}, DType::fp32, std::vector<double>{4, 448, 100});
+  const auto change = bits_of({0, 3, 1});
+  kernels::scale_of_amax(exec_, scale, change, bits_of({0, 0, 448}), {}, false, true);
+  EXPECT_EQ(elements<float>(scale), (std::vector<float>{4, 448, 1}));
+  EXPECT_EQ(elements<float>(change), (std::vector<float>{0, 3, 100}));
+}
+
 TEST_F(Quantize, EqualsScalarCode) {
   for (const auto& shape : kShapes) {
     for (const auto& input : quantize_inputs(shape)) {

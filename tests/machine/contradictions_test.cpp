@@ -72,6 +72,10 @@ TEST(Contradictions, the_same_row_in_another_spelling) {
   for (const auto& [group, rows] : same)
     EXPECT_TRUE(says(with(group, rows), "stands here a second time")) << with(group, rows);
   EXPECT_EQ(with("products", "fprop bf16 bf16 bf16 9x9x9: 1\n  fprop bf16 bf16 bf16+ 9x9x9: 1"), "");
+  EXPECT_EQ(with("products", "fprop bf16 bf16 bf16 9x9x9: 1\n  fprop bf16 bf16 bf16 9x9x9 groups=2: 1"), "");
+  for (const char* groups : {"groups=", "groups", "g", "groups=1", "groups=x"})
+    EXPECT_TRUE(says(with("products", fmt::format("fprop bf16 bf16 bf16 9x9x9 {}: 1", groups)), "number of groups"))
+        << groups;
   EXPECT_EQ(with("products", "fprop bf16 bf16 bf16 9x9x9: 1\n  fprop bf16 bf16^T bf16 9x9x9: 1"), "");
   EXPECT_EQ(with("attention", "backward bf16 1x8x4x2x8: 1\n  backward bf16 1x8x4x2x8 any-order: 1"), "");
 }

@@ -26,7 +26,7 @@ Fp8Layer::Fp8Layer(Fp8Module& m, deck::Recompute recompute)
     kernels::rope_table(m.context.executor.exec(), table, static_cast<float>(m.model.rope_theta));
   }
   const auto linear = model::LinearScratch::allocate_exchanged(m.dims, m.recipe, m.arena());
-  model::LayerMemory memory(m.dims, recompute, m.recipe, m.model.layers);
+  model::LayerMemory memory(m.dims, recompute, m.recipe, m.model.layers, m.arena());
   scratch = memory.allocate_scratch(table, linear, linear, m.arena());
   saved = memory.allocate_saved(0, m.arena());
 }

@@ -22,7 +22,7 @@ using tests::Fp8Setting;
 std::int64_t saved_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe, std::int64_t layer = 0) {
   Arena once = Arena::measure("shared", tensor::MemoryKind::activations);
   Arena arena = Arena::measure("saved", tensor::MemoryKind::activations);
-  LayerMemory memory(d, recompute, recipe, 2);
+  LayerMemory memory(d, recompute, recipe, 2, once);
   memory.allocate_scratch({}, {}, {}, once);
   memory.allocate_saved(layer, arena);
   return static_cast<std::int64_t>(arena.used());
@@ -31,7 +31,7 @@ std::int64_t saved_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& 
 /// LayerMemory::kept_bytes: {inputs of linears, attention's result that is kept in addition to its cast}.
 std::array<std::int64_t, 2> kept_bytes(const Dims& d, Recompute recompute, const fp8::Recipe& recipe) {
   Arena arena = Arena::measure("layer", tensor::MemoryKind::activations);
-  LayerMemory memory(d, recompute, recipe, 2);
+  LayerMemory memory(d, recompute, recipe, 2, arena);
   memory.allocate_scratch({}, {}, {}, arena);
   const auto kept = LayerMemory::kept_bytes(memory.allocate_saved(0, arena), recompute);
   return {static_cast<std::int64_t>(kept.linear_inputs), static_cast<std::int64_t>(kept.attention_results)};

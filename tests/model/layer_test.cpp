@@ -38,7 +38,7 @@ struct Layer {
       kernels::rope_table(m.context.executor.exec(), table, static_cast<float>(m.model.rope_theta));
     }
     const auto linear = model::LinearScratch::allocate_exchanged(m.dims, {}, m.arena());
-    model::LayerMemory memory(m.dims, recompute, {}, m.model.layers);
+    model::LayerMemory memory(m.dims, recompute, {}, m.model.layers, m.arena());
     scratch = memory.allocate_scratch(table, linear, linear, m.arena());
     saved = memory.allocate_saved(0, m.arena());
   }

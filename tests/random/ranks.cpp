@@ -211,7 +211,7 @@ train::LoopResult train_from(Training& training, std::int64_t first, std::int64_
 }
 
 Thresholds thresholds_of(const Job& job) {
-  Thresholds t{.messages = {}, .head_tokens = job.head_tokens, .threads = job.limits.threads};
+  Thresholds t{.messages = {}, .head_tokens = job.head_tokens, .threads = job.limits.threads, .pushes = {}};
   if (job.limits.direct_ranks > 0) t.messages.direct_ranks = job.limits.direct_ranks;
   if (job.limits.message_bytes > 0) t.messages.message_bytes = static_cast<std::size_t>(job.limits.message_bytes);
   return t;

@@ -136,7 +136,7 @@ TEST(Arena, ASetKeepsKindsApart) {
   measured[MemoryKind::weights].allocate({100}, DType::fp32);
   measured[MemoryKind::buffers].allocate({1}, DType::fp32);
   const MemoryBytes bytes = measured.bytes();
-  EXPECT_EQ(bytes, (MemoryBytes{512, 0, 0, 0, 0, 0, 256}));
+  EXPECT_EQ(bytes, (MemoryBytes{512, 0, 0, 0, 0, 0, 0, 256}));
   EXPECT_EQ(total(bytes), 768u);
   ArenaSet real(bytes);
   EXPECT_FALSE(real.measuring());

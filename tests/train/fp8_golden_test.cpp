@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include <algorithm>
 #include <cmath>
 
@@ -20,10 +22,8 @@ constexpr double kAllowed = 0.03;
 
 /// `experts`: ranks of an expert group; 0: a model without experts.
 void run(const std::string& recipe, const std::string& compute, const std::array<int, 3>& mesh, int experts = 0) {
-  const std::string gold =
-      fmt::format("{}/tests/gold/{}_tiny.h5", SHARD8_SOURCE_DIR, experts > 0 ? "moe" : "llama");
-  const std::string moe =
-      experts > 0 ? "\nmoe: {experts: 8, experts_per_token: 2, balance: 0.01, capacity: 1}" : "";
+  const std::string gold = fmt::format("{}/tests/gold/{}_tiny.h5", SHARD8_SOURCE_DIR, experts > 0 ? "moe" : "llama");
+  const std::string moe = experts > 0 ? "\nmoe: {experts: 8, experts_per_token: 2, balance: 0.01, capacity: 1}" : "";
   const std::string text = fmt::format(R"(
 model: {{arch: llama, hidden: 64, ffn: {}, layers: 2, heads: 4, kv_heads: 2, vocab: 256, seq: 32, init_file: "{}:/init"}}{}
 mesh: {{replicate: {}, shard: {}, tensor: {}, expert: {}}}
@@ -50,8 +50,7 @@ run: {{steps: 20}}
   }
   for (const auto& row : training.trainer().state().scaling.figures(training.exec()))
     EXPECT_GT(row.elements, 0U) << row.tensor << " was never cast";
-  if (training.mesh().world.rank() == 0)
-    fmt::print("{}: loss {:.2e}\n", name, worst);
+  if (training.mesh().world.rank() == 0) fmt::print("{}: loss {:.2e}\n", name, worst);
 }
 
 TEST(Fp8Golden, LossesStayNear) {
@@ -63,12 +62,15 @@ TEST(Fp8Golden, LossesStayNear) {
 }
 
 TEST(Fp8Golden, LossesOfExpertsStayNear) {
-  const std::pair<std::array<int, 3>, int> meshes[] = {{{1, 1, 1}, 1}, {{1, 2, 1}, 2}, {{1, 1, 2}, 1}, {{1, 3, 1}, 1},
-                                                       {{1, 2, 2}, 4}, {{2, 2, 1}, 2}};
-  if (tensor::kDevice) GTEST_SKIP() << "experts train on hosts";
+  const std::pair<std::array<int, 3>, int> meshes[] = {{{1, 1, 1}, 1}, {{1, 2, 1}, 2}, {{1, 1, 2}, 1},
+                                                       {{1, 3, 1}, 1}, {{1, 2, 2}, 4}, {{2, 2, 1}, 2}};
+  if (tensor::kDevice) GTEST_SKIP() << "experts compute in FP8 on hosts alone";
   for (const auto& [mesh, experts] : meshes)
     if (mesh[0] * mesh[1] * mesh[2] == test::world_size())
-      for (const char* recipe : {"delayed", "current", "mxfp8"}) run(recipe, "bf16", mesh, experts);
+      for (const char* recipe : {"delayed", "current", "mxfp8"}) {
+        if (mesh[2] > 1 && std::string_view(recipe) == "mxfp8") continue;  // heads of 16 on each rank
+        run(recipe, "bf16", mesh, experts);
+      }
 }
 
 }  // namespace

@@ -104,6 +104,7 @@ Training::Training(const deck::Config& config, MPI_Comm comm, const Thresholds& 
       assembly_(prepared(config), make_world(comm, log_, thresholds.messages), exec_ ? *exec_ : tests::exec(),
                 exec_ ? thresholds.threads : tests::threads()) {
   assembly_.set_head_tokens(thresholds.head_tokens);
+  if (thresholds.pushes) assembly_.set_pushes(*thresholds.pushes);
   const auto skeleton = config.run.skeleton;
   if (skeleton == deck::Skeleton::none) assembly_.open_files();
   if (skeleton == deck::Skeleton::communication) assembly_.set_waits(std::make_unique<NoWaits>());

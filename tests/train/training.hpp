@@ -8,6 +8,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Thresholds {
   comm::Limits messages{};
   std::int64_t head_tokens = 0;  ///< train::Assembly::set_head_tokens
   int threads = 0;               ///< of kernels, not of the BLAS; 0: those of tests::exec(). Devices have none
+  std::optional<bool> pushes;    ///< train::Assembly::set_pushes; without it, as in the program
 };
 
 /// A training on a communicator, put together by train::Assembly as in the program. It computes on the device or host

@@ -107,6 +107,7 @@ TEST(Push, is_recorded_with_the_bytes_that_were_given) {
   Job& j = job(Gather::push);
   if (!can_push(j)) GTEST_SKIP() << "no memory of peers";
   j.log.clear();
+  j.log.set_measuring(true);
   const Pushes pushes(j, j.world);
   const Block from(pushes.bytes);
   SHARD8_CUDA_CHECK(cudaMemsetAsync(from.tensor({1}, DType::u8).data, 0, pushes.bytes, j.compute));
