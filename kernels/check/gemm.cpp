@@ -47,7 +47,7 @@ void check_factor(const char* kernel, const Factor& f) {
   SHARD8_REQUIRE(f.matrix.matrix_scale_inv == nullptr, "{}: {} has a second level of scales, which no product reads",
                  kernel, f.name);
   const DType dtype = f.matrix.data.dtype;
-  if (is_float8(dtype)) return check_scales(kernel, f);
+  if (tensor::is_float8(dtype)) return check_scales(kernel, f);
   SHARD8_REQUIRE(dtype == DType::fp32 || dtype == DType::bf16, "{}: {} is {}; allowed are fp32, bf16, e4m3 and e5m2",
                  kernel, f.name, name_of(dtype));
   SHARD8_REQUIRE(f.matrix.scaling == Scaling::none, "{}: {} is {} with scaling {}; only e4m3 and e5m2 have scales",
@@ -94,8 +94,8 @@ void check_product(const char* kernel, const Product& p) {
   check_factor(kernel, p.a);
   check_factor(kernel, p.b);
   const DType a = p.a.matrix.data.dtype, b = p.b.matrix.data.dtype, c = p.c.dtype;
-  const bool float8 = is_float8(a);
-  SHARD8_REQUIRE(float8 ? is_float8(b) : a == b,
+  const bool float8 = tensor::is_float8(a);
+  SHARD8_REQUIRE(float8 ? tensor::is_float8(b) : a == b,
                  "{}: {} is {} and {} is {}; allowed are both fp32, both bf16, or both of e4m3 and e5m2", kernel,
                  p.a.name, name_of(a), p.b.name, name_of(b));
   SHARD8_REQUIRE(a != DType::e5m2 || b != DType::e5m2, "{}: {} and {} are both e5m2; allowed is at most one of them",

@@ -34,8 +34,6 @@ Product fprop_product(const tensor::Tensor& y, const tensor::Operand& x, const t
 Product dgrad_product(const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w, bool accumulate);
 Product wgrad_product(const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x, bool accumulate);
 
-constexpr bool is_float8(tensor::DType dtype) { return dtype == tensor::DType::e4m3 || dtype == tensor::DType::e5m2; }
-
 /// Throws Error(failed) unless dtypes, scalings and counts are as kernels/gemm.hpp states. The message names the
 /// kernel, the matrix, what was given and what is allowed.
 void check_product(const char* kernel, const Product& product);

@@ -90,7 +90,7 @@ Operand weight_of_group(const Operand& w, std::int64_t group, std::int64_t outpu
 }
 
 std::int64_t rows_multiple(const Operand& m) {
-  return is_float8(m.data.dtype) ? std::max(kGroupedRowsMultiple, block_rows(m.scaling)) : 1;
+  return tensor::is_float8(m.data.dtype) ? std::max(kGroupedRowsMultiple, block_rows(m.scaling)) : 1;
 }
 
 void check_known_groups(const char* kernel, const KnownGroups& groups, const char* name, const Operand& m) {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/cuda/cutlass_kernels.hpp"
-#include "tensor/cuda/check.hpp"
+#include "kernels/cuda/device_attribute.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {
@@ -31,13 +31,6 @@ Run kernel_of(const LtGemmKey& key) {
   if (key.right.scaling != LtScaling::tile_128 || key.out != DType::bf16) return nullptr;
   if (key.addend) return e4m3 ? run_cutlass_addend : nullptr;
   return e4m3 ? run_cutlass_plain : run_cutlass_plain_e5m2;
-}
-
-int multiprocessors() {
-  int device = 0, count = 0;
-  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
-  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
 }
 
 }  // namespace
@@ -67,7 +60,7 @@ bool enqueue_cutlass(cudaStream_t stream, const LtGemmKey& key, const CutlassArg
                       .out = args.out,
                       .swizzle = config.swizzle,
                       .along_rows = config.along_rows,
-                      .multiprocessors = multiprocessors()});
+                      .multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount)});
 }
 
 }  // namespace shard8::kernels::cuda

@@ -23,7 +23,6 @@ constexpr std::int64_t kScaleAlignment = 16;  // the alignment that cuBLASLt nee
 
 std::int64_t padded(std::int64_t blocks) { return (blocks + 3) / 4 * 4; }
 
-bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
 bool is_mx(Scaling scaling) { return scaling == Scaling::row_32 || scaling == Scaling::column_32; }
 
 constexpr WorkspaceUser kUser{"gemm", "gemm_workspace_bytes"};
@@ -89,7 +88,7 @@ Prepared prepared_mx(cudaStream_t stream, const Operand& m, WorkspaceParts& memo
 
 Prepared prepared(cudaStream_t stream, const Operand& m, Depth depth, WorkspaceParts& memory) {
   if (is_mx(m.scaling)) return prepared_mx(stream, m, memory);
-  if (is_float8(m.data.dtype)) return prepared_float8(stream, m, depth, memory);
+  if (tensor::is_float8(m.data.dtype)) return prepared_float8(stream, m, depth, memory);
   SHARD8_REQUIRE(!m.transposed, "gemm: an operand of {} is transposed; only e4m3 and e5m2 are read so",
                  name_of(m.data.dtype));
   return {{.dtype = m.data.dtype}, m.data.data, nullptr};

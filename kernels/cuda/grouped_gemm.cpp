@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "kernels/cuda/device_attribute.hpp"
 #include "kernels/cuda/gemm_operands.hpp"
 #include "kernels/cuda/grouped_arguments.hpp"
 #include "kernels/cuda/grouped_kernels.hpp"
@@ -27,21 +28,12 @@ constexpr std::int64_t kBlock = 128;
 constexpr std::int64_t kMostGroups = 65535;
 constexpr WorkspaceUser kUser{"grouped_gemm", "grouped_gemm_workspace_bytes"};
 
-bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
-
-int attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
-  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
-  return value;
-}
-
 /// What kernels there are: of bf16, of FP8 with one scale a matrix, of FP8 with scales of blocks of 128.
 enum class Kind { none, bf16, tensor, blocks };
 
 Kind kind_of(DType dtype, Scaling scaling) {
   if (dtype == DType::bf16) return Kind::bf16;
-  if (!is_float8(dtype)) return Kind::none;
+  if (!tensor::is_float8(dtype)) return Kind::none;
   if (scaling == Scaling::tensor) return Kind::tensor;
   return scaling == Scaling::row_128 || scaling == Scaling::column_128 ? Kind::blocks : Kind::none;
 }
@@ -130,7 +122,7 @@ class Grouped {
     p.accumulate = accumulate;
     p.workspace = maps_;
     p.workspace_bytes = kGroupedMapsBytes;
-    p.multiprocessors = attribute(cudaDevAttrMultiProcessorCount);
+    p.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
     return p;
   }
 
@@ -152,8 +144,8 @@ bool has_grouped_kernel(DType operands, Scaling scaling, std::int64_t inputs, st
   if (kind == Kind::none) return false;
   const std::int64_t multiple = kind == Kind::blocks ? kBlock : kAlignment / size_in(operands, 1);
   if (inputs % multiple != 0 || outputs % multiple != 0 || inputs == 0 || outputs == 0) return false;
-  return attribute(cudaDevAttrComputeCapabilityMajor) == kComputeCapability &&
-         attribute(cudaDevAttrComputeCapabilityMinor) == 0;
+  return device_attribute(cudaDevAttrComputeCapabilityMajor) == kComputeCapability &&
+         device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
 bool grouped_gemm_fprop(cudaStream_t stream, const Tensor& y, const Operand& x, const Operand& w,

@@ -16,12 +16,10 @@ using tensor::DType;
 
 constexpr std::int64_t kBlock = 128;
 
-bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
-
 bool is_block(LtScaling scaling) { return scaling == LtScaling::vec_128 || scaling == LtScaling::tile_128; }
 
 LtFactor laid_out(LtFactor factor, bool depth_contiguous) {
-  factor.depth_contiguous = is_float8(factor.dtype) || depth_contiguous;
+  factor.depth_contiguous = tensor::is_float8(factor.dtype) || depth_contiguous;
   return factor;
 }
 
@@ -269,9 +267,9 @@ void check_key(const LtGemmKey& key) {
     refuse(key, "accumulation in {}; allowed is fp32", tensor::name_of(key.out));
   }
   if (key.accumulate && key.addend) refuse(key, "an addend beside accumulation; allowed is one of them");
-  const bool float8 = is_float8(key.left.dtype);
+  const bool float8 = tensor::is_float8(key.left.dtype);
   const bool plain = key.left.dtype == DType::bf16 || key.left.dtype == DType::fp32;
-  if (float8 ? !is_float8(key.right.dtype) : !plain || key.left.dtype != key.right.dtype) {
+  if (float8 ? !tensor::is_float8(key.right.dtype) : !plain || key.left.dtype != key.right.dtype) {
     refuse(key, "factors are {} and {}; allowed are both fp32, both bf16, or both of e4m3 and e5m2",
            tensor::name_of(key.left.dtype), tensor::name_of(key.right.dtype));
   }
@@ -302,7 +300,7 @@ std::size_t LtGemmKeyHash::operator()(const LtGemmKey& key) const {
   return hash;
 }
 
-DType bias_dtype(const LtGemmKey& key) { return is_float8(key.left.dtype) ? DType::bf16 : key.out; }
+DType bias_dtype(const LtGemmKey& key) { return tensor::is_float8(key.left.dtype) ? DType::bf16 : key.out; }
 
 std::int64_t scale_count(LtScaling scaling, std::int64_t outer, std::int64_t depth) {
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };

@@ -34,14 +34,14 @@ RowBytes bytes_of_rows(const tensor::Tensor& from, const RankAddresses& to, int 
   return {bytes, fits};
 }
 
-/// Calls f(team, i, workers) for i in [0, workers): f works on i, i + workers, and so on. At most `most` items have
-/// work; kernels know the number that do.
+/// Calls f(team, i) for i in [0, f.workers): f works on items i, i + f.workers, and so on. Sets f.workers. There are at
+/// most `most` items; how many there are is known on the device alone.
 template <class F>
-void for_workers(const Exec& exec, const char* label, std::int64_t most, const F& f) {
+void for_workers(const Exec& exec, const char* label, std::int64_t most, F f) {
   // A device's multiprocessors have at most 32 teams at once, which are half of the threads they can have.
   const std::int64_t at_once = exec.concurrency() / (kHostExec ? 1 : 2 * kWarp);
-  const std::int64_t workers = std::min(most, std::max<std::int64_t>(at_once, 1));
-  for_warp_rows(exec, label, workers, f.with(workers));
+  f.workers = std::min(most, std::max<std::int64_t>(at_once, 1));
+  for_warp_rows(exec, label, f.workers, f);
 }
 
 struct PushRows {
@@ -54,12 +54,6 @@ struct PushRows {
   std::int64_t round;
   std::int32_t per_token;
   std::int64_t workers = 1;
-
-  PushRows with(std::int64_t count) const {
-    PushRows all = *this;
-    all.workers = count;
-    return all;
-  }
 
   /// Consecutive items are rows of different ranks, so that all links are used from the beginning to the end. Each rank
   /// begins with another one.
@@ -101,12 +95,6 @@ struct PushResults {
   const std::int32_t* end;
   std::int64_t round;
   std::int64_t workers = 1;
-
-  PushResults with(std::int64_t count) const {
-    PushResults all = *this;
-    all.workers = count;
-    return all;
-  }
 
   template <class AnyTeam>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t worker) const {

@@ -17,8 +17,6 @@ constexpr std::int64_t kBlock = 128;
 
 std::int64_t padded(std::int64_t blocks) { return (blocks + 3) / 4 * 4; }
 
-bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
-
 // Room for what cuDNN 9.19 takes in addition on compute capability 9.0: 128 or 256 bytes were seen.
 constexpr std::size_t kBeside = 512;
 constexpr std::size_t kScoresLimit = std::size_t{512} << 20;
@@ -42,7 +40,7 @@ std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t 
   const std::int64_t t = tokens, k = inputs, n = outputs;
   // With room for a converted bias.
   const std::size_t common = tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));
-  if (!is_float8(operands)) return common;
+  if (!tensor::is_float8(operands)) return common;
 
   const std::size_t of_scales =
       std::max({bytes(blocks(k) * t, sizeof(float)) + bytes(blocks(n) * padded(blocks(k)), sizeof(float)),
@@ -69,7 +67,7 @@ std::size_t grouped_gemm_memory_bytes(DType operands, std::int64_t groups, std::
   const std::size_t each = gemm_memory_bytes(operands, rows, inputs, outputs, scaling, transposed);
   const std::size_t common =
       tensor::kAlignment + kGroupedMapsBytes + tensor::aligned(static_cast<std::size_t>(groups) * kGroupedArrayBytes);
-  if (!is_float8(operands)) return std::max(each, common);
+  if (!tensor::is_float8(operands)) return std::max(each, common);
   // wgrad's operands with contiguous rows. Where they lie so, they are copied if the host multiplies group by group.
   const std::size_t turned = aligned(rows * outputs) + aligned(rows * inputs);
   return std::max(each + (transposed ? turned : 0),

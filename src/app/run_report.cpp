@@ -184,9 +184,11 @@ profile::SummaryInput::Input input_of(const char* name, const std::string& path,
 std::string to_text(const MemoryFigures& memory) {
   constexpr double kMiB = 1024.0 * 1024.0;
   std::string text = "memory per rank, MiB:";
-  for (std::size_t k = 0; k < memory.arenas.size(); ++k)
+  for (std::size_t k = 0; k < memory.arenas.size(); ++k) {
+    if (memory.arenas[k] == 0) continue;
     text += fmt::format("  {} {:.1f}", tensor::name_of(static_cast<tensor::MemoryKind>(k)),
                         static_cast<double>(memory.arenas[k]) / kMiB);
+  }
   if (memory.user_buffers > 0)
     text += fmt::format("  user buffers {:.1f}", static_cast<double>(memory.user_buffers) / kMiB);
   if (memory.checkpoint_copies > 0)

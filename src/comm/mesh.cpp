@@ -42,7 +42,8 @@ Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_ove
   split(AxisSet::replicate, kReduce);
   split(AxisSet::shard, kGatherAndReduce);
   split(AxisSet::tensor, tensor_overlap ? kAll : kCompute);
-  split(AxisSet::model, {.compute = true, .gather = true, .reduce = true});  // experts may be sharded over it
+  const bool shards_experts = base::expert_sharing(extents).sharded == AxisSet::model;
+  split(AxisSet::model, {.compute = true, .gather = shards_experts, .reduce = shards_experts});
   if (extents.expert > 1) {
     split(AxisSet::expert, kCompute);
     split(AxisSet::expert_shard, kGatherAndReduce);

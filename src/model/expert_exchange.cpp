@@ -22,10 +22,6 @@ using tensor::Tensor;
 
 namespace {
 
-Kernel kernel(std::string_view name, const Tensor& of) {
-  return Kernel{name, of.rows(), of.cols(), of.dtype, of.dtype};
-}
-
 /// Whether what a router chose is there to be read.
 bool routes(const Context& context) { return context.executor.computes() && context.executor.communicates(); }
 
@@ -99,7 +95,7 @@ std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts,
   if (d_.experts.pushes) {
     counts_ = counts;
     const kernels::MoeDispatch dispatch = dispatch_of(scratch);
-    context.issue(kernel("moe_rounds", counts).reads(counts).writes(dispatch.first, dispatch.rows, dispatch.table),
+    context.issue(Kernel::on("moe_rounds", counts).reads(counts).writes(dispatch.first, dispatch.rows, dispatch.table),
                   [&](const tensor::Exec& exec) { kernels::moe_rounds(exec, dispatch); });
     if (routes(context)) return d_.experts.most_rounds(d_.tokens_local());
   }
@@ -141,7 +137,7 @@ void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, 
                            tokens.rows, source, to.weights.data == nullptr ? Tensor{} : tokens.weights);
   });
   if (d_.experts.rows_multiple == 1) return;
-  context.issue(kernel("moe_zero_padding", to.rows), [&](const tensor::Exec& exec) {
+  context.issue(Kernel::on("moe_zero_padding", to.rows), [&](const tensor::Exec& exec) {
     kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch, round.number);
   });
 }
@@ -173,7 +169,7 @@ void ExpertExchange::push(const Context& context, const WeightedRows& from, cons
   const std::span<const Tensor> tensors = std::span(moved).first(to.weights.data == nullptr ? 1 : 2);
   const At at(context.executor, back ? Linear::fc2 : Linear::fc1);
   if (d_.experts.ranks == 1) {
-    Kernel k = kernel(back ? "moe_push_results" : "moe_push_rows", moved[0]);
+    Kernel k = Kernel::on(back ? "moe_push_results" : "moe_push_rows", moved[0]);
     for (const Tensor& t : tensors) k = k.reads(t).writes(t);
     return context.issue(k, write);
   }
@@ -211,10 +207,10 @@ kernels::RankAddresses ExpertExchange::addresses(const Context& context, const T
 void ExpertExchange::gather(const Context& context, const WeightedRows& to, const WeightedRows& from,
                             const Tensor& index, std::int64_t per_token) const {
   context.issue(
-      kernel("moe_gather_rows", to.rows).reads(to.rows, index).writes(to.rows),
+      Kernel::on("moe_gather_rows", to.rows).reads(to.rows, index).writes(to.rows),
       [&](const tensor::Exec& exec) { kernels::moe_gather_rows(exec, to.rows, from.rows, index, per_token); });
   if (to.weights.data == nullptr) return;
-  context.issue(kernel("moe_gather_values", to.weights).reads(to.weights, index).writes(to.weights),
+  context.issue(Kernel::on("moe_gather_values", to.weights).reads(to.weights, index).writes(to.weights),
                 [&](const tensor::Exec& exec) { kernels::moe_gather_values(exec, to.weights, from.weights, index); });
 }
 
@@ -273,7 +269,7 @@ void ExpertExchange::combine_by_counts(const Context& context, const ExpertRound
   if (all) return;
   const auto copy = [&](const Tensor& to, const Tensor& from) {
     if (from.data == nullptr) return;
-    context.issue(Kernel{"cast", from.rows(), from.cols(), from.dtype, from.dtype}.reads(from).writes(to),
+    context.issue(Kernel::on("cast", from).reads(from).writes(to),
                   [&](const tensor::Exec& exec) { kernels::cast(exec, to, from); });
   };
   std::int64_t row = 0;

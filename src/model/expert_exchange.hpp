@@ -12,18 +12,7 @@
 
 namespace shard8::model {
 
-/// How the rows of a layer's tokens come to the ranks that hold their experts, and results come back: round by round.
-/// A row is a pair of a token and one of its experts. T tokens of this rank, K experts of a token, R =
-/// ExpertDims::round_rows, H hidden. There are two ways:
-///
-/// - *By counts*: the host reads how many rows each rank sends (DispatchRounds). Rows are gathered, sent by an
-///   all-to-all of the expert group, and sorted by expert. The host waits for the router in each layer and direction.
-/// - *By pushes* (ExpertDims::pushes), on devices: kernels read the counts and write rows and results to their places
-/// in
-///   the memory of all ranks (kernels/moe_dispatch.hpp). The host waits for nothing, so it issues as many rounds as the
-///   worst routing needs, and each operation gets R rows of which ExpertRound::end are used.
-///
-/// A recorded step has one round with the mean of rows.
+/// A round of a layer's rows.
 struct ExpertRound {
   std::int64_t number = 0;
   std::int64_t rows = 0;      ///< rows of matrices that operations of the round get, padding included
@@ -41,6 +30,17 @@ struct WeightedRows {
   WeightedRows with(bool weighted) const { return {rows, weighted ? weights : tensor::Tensor{}}; }
 };
 
+/// How the rows of a layer's tokens come to the ranks that hold their experts, and results come back: round by round.
+/// A row is a pair of a token and one of its experts. T tokens of this rank, K experts of a token, R =
+/// ExpertDims::round_rows, H hidden. There are two ways:
+///
+/// - *By counts*: the host reads how many rows each rank sends (DispatchRounds). Rows are gathered, sent by an
+///   all-to-all of the expert group, and sorted by expert. The host waits for the router in each layer and direction.
+/// - *By pushes* (ExpertDims::pushes), on devices: kernels read the counts and write rows and results to their places
+///   in the memory of all ranks (kernels/moe_dispatch.hpp). The host waits for nothing, so it issues as many rounds as
+///   the worst routing needs, and each operation gets R rows of which ExpertRound::end are used.
+///
+/// A recorded step has one round with the mean of rows.
 class ExpertExchange {
  public:
   /// Of the rank number `group_rank` of its expert group.
@@ -88,7 +88,8 @@ class ExpertExchange {
   // By pushes.
   /// The dispatch of the counts whose rounds began last.
   kernels::MoeDispatch dispatch_of(const Scratch& scratch) const;
-  /// Issues `write`, which pushes; `sent` is what the operation moves on average.
+  /// Issues `write`, which pushes rows of `from` to `to` of peers. `back`: they are results. The operation is described
+  /// with the mean of rows.
   template <class Write>
   void push(const Context& context, const WeightedRows& from, const WeightedRows& to, bool back,
             const Write& write) const;

@@ -4,8 +4,6 @@
 #include "model/moe_mlp.hpp"
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "kernels/elementwise.hpp"
 #include "tensor/overlay.hpp"
@@ -20,15 +18,6 @@ using profile::Collective;
 using profile::Exchange;
 using tensor::DType;
 using tensor::Tensor;
-
-namespace {
-
-Kernel kernel(std::string_view name, const Tensor& of, DType out) {
-  return Kernel{name, of.rows(), of.cols(), of.dtype, out};
-}
-Kernel kernel(std::string_view name, const Tensor& of) { return kernel(name, of, of.dtype); }
-
-}  // namespace
 
 MoeMlp::MoeMlp(const Dims& dims, int tensor_rank, int group_rank)
     : norm_{dims.arch, dims.norm_eps},
@@ -45,20 +34,26 @@ MoeMlp::Rows MoeMlp::Rows::allocate(const Dims& d, tensor::Arena& arena, tensor:
   return r;
 }
 
-void MoeMlp::Rows::allocate_input(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
+namespace {
+
+/// Allocates what products read of a round's rows of `width`: the matrix, or in FP8 its cast.
+void allocate_read(Tensor& plain, fp8::CastBuffer& cast, std::int64_t width, const Dims& d, const fp8::Recipe& recipe,
+                   bool in_fp8, tensor::Arena& arena) {
   const std::int64_t rows = d.experts.round_rows(d.tokens_local());
   if (in_fp8)
-    input_cast = fp8::CastBuffer(arena, rows * d.hidden, recipe.columnwise(Role::input));
+    cast = fp8::CastBuffer(arena, rows * width, recipe.columnwise(Role::input));
   else
-    input = arena.allocate({rows, d.hidden}, d.compute);
+    plain = arena.allocate({rows, width}, d.compute);
+}
+
+}  // namespace
+
+void MoeMlp::Rows::allocate_input(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
+  allocate_read(input, input_cast, d.hidden, d, recipe, in_fp8, arena);
 }
 
 void MoeMlp::Rows::allocate_activation(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
-  const std::int64_t rows = d.experts.round_rows(d.tokens_local());
-  if (in_fp8)
-    activation_cast = fp8::CastBuffer(arena, rows * d.experts.ffn, recipe.columnwise(Role::input));
-  else
-    activation = arena.allocate({rows, d.experts.ffn}, d.compute);
+  allocate_read(activation, activation_cast, d.experts.ffn, d, recipe, in_fp8, arena);
 }
 
 MoeMlp::Saved MoeMlp::Saved::allocate(const Dims& d, tensor::Arena& arena) {
@@ -135,19 +130,20 @@ void MoeMlp::route(const Context& context, const Saved& saved, HeldSum x, const 
                                 .seq = d_.seq,
                                 .first_sequence = routed.first_sequence,
                                 .sequence_stride = routed.sequence_stride};
-    context.issue(kernel("moe_draw", r.chosen).writes(r.chosen),
+    context.issue(Kernel::on("moe_draw", r.chosen).writes(r.chosen),
                   [&](const tensor::Exec& exec) { kernels::moe_draw(exec, r.chosen, draw); });
   }
-  context.issue(kernel("moe_route", scratch.logits).reads(scratch.logits).writes(r.probabilities, r.chosen, r.weights),
-                [&](const tensor::Exec& exec) { kernels::moe_route(exec, r, scratch.logits, learned); });
+  context.issue(
+      Kernel::on("moe_route", scratch.logits).reads(scratch.logits).writes(r.probabilities, r.chosen, r.weights),
+      [&](const tensor::Exec& exec) { kernels::moe_route(exec, r, scratch.logits, learned); });
   const Tensor weights = own(routed.token_weights),
                counts = saved.counts.slice(group_rank_, 1).reshaped({d_.experts.experts});
-  context.issue(kernel("moe_sort", r.chosen).reads(r.chosen, weights).writes(counts, saved.position, saved.source),
+  context.issue(Kernel::on("moe_sort", r.chosen).reads(r.chosen, weights).writes(counts, saved.position, saved.source),
                 [&](const tensor::Exec& exec) {
                   kernels::moe_sort(exec, counts, saved.position, saved.source, r.chosen, weights);
                 });
   if (!routed.counts.empty())
-    context.issue(kernel("moe_count", counts).reads(counts, routed.counts).writes(routed.counts),
+    context.issue(Kernel::on("moe_count", counts).reads(counts, routed.counts).writes(routed.counts),
                   [&](const tensor::Exec& exec) { kernels::moe_count(exec, routed.counts, counts); });
   exchange_.exchange_counts(context, saved.counts);
   balance(context, saved, routed);
@@ -158,7 +154,7 @@ void MoeMlp::balance(const Context& context, const Saved& saved, const Routed& r
   if (sums.empty()) return;
   const MoeRouting& r = saved.routing;
   const Tensor weights = own(routed.token_weights);
-  context.issue(kernel("moe_sequence_sums", r.probabilities).reads(r.probabilities, r.chosen, weights).writes(sums),
+  context.issue(Kernel::on("moe_sequence_sums", r.probabilities).reads(r.probabilities, r.chosen, weights).writes(sums),
                 [&](const tensor::Exec& exec) {
                   kernels::moe_sequence_sums(exec, sums, r.chosen, r.probabilities, weights, first_token_, d_.seq);
                 });
@@ -169,7 +165,7 @@ void MoeMlp::balance(const Context& context, const Saved& saved, const Routed& r
     });
   }
   if (routed.balance.empty()) return;
-  context.issue(kernel("moe_balance", sums).reads(sums), [&](const tensor::Exec& exec) {
+  context.issue(Kernel::on("moe_balance", sums).reads(sums), [&](const tensor::Exec& exec) {
     kernels::moe_balance(exec, routed.balance, sums, d_.experts.balance, d_.experts.per_token, d_.seq);
   });
 }
@@ -211,7 +207,7 @@ fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const 
   if (!activates) return {};
   const At at(context.executor, Linear::fc2);
   const Tensor a = (in_fp8 ? scratch.dactivation : rows.activation).slice(0, n);
-  context.issue(kernel("moe_swiglu_forward", a).reads(inner, weights).writes(a),
+  context.issue(Kernel::on("moe_swiglu_forward", a).reads(inner, weights).writes(a),
                 [&](const tensor::Exec& exec) { kernels::moe_swiglu_forward(exec, a, inner, weights, round.end); });
   const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
   if (in_fp8)
@@ -236,7 +232,7 @@ void MoeMlp::forward(const Context& context, const Tensor& y, const Tensor& resi
     }
     exchange_.combine(context, round, false, scratch.exchange);
   }
-  context.issue(kernel("moe_combine", y).reads(residual, scratch.exchange.returned.rows, saved.position).writes(y),
+  context.issue(Kernel::on("moe_combine", y).reads(residual, scratch.exchange.returned.rows, saved.position).writes(y),
                 [&](const tensor::Exec& exec) {
                   kernels::moe_combine(exec, y, residual, scratch.exchange.returned.rows, saved.position);
                 });
@@ -266,7 +262,7 @@ void MoeMlp::backward_experts(const Context& context, const Tensor& dy, const Ex
   }
   if (rounds > 0 || dw.accumulate) return;
   for (const Tensor& sum : {dw.fc1, dw.fc2})
-    context.issue(kernel("fill_zero", sum).writes(sum),
+    context.issue(Kernel::on("fill_zero", sum).writes(sum),
                   [&](const tensor::Exec& exec) { kernels::fill_zero(exec, sum); });
 }
 
@@ -288,7 +284,7 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
     const Tensor a = (!in_fp8 ? rows.activation : rows.recomputed ? scratch.activation : dactivation).slice(0, n);
     const Tensor recomputed = rows.recomputed ? a : Tensor{};
     context.issue(
-        kernel("moe_swiglu_backward", inner).reads(dactivation, inner, weights).writes(inner, dweights, recomputed),
+        Kernel::on("moe_swiglu_backward", inner).reads(dactivation, inner, weights).writes(inner, dweights, recomputed),
         [&, &dweights = dweights](const tensor::Exec& exec) {
           kernels::moe_swiglu_backward(exec, inner, dweights, dactivation, inner, weights, recomputed, round.end);
         });
@@ -314,17 +310,18 @@ void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients&
   const Lease memory = context.lease("the scratch of a router", {scratch.all});
   const Tensor token_weights = own(routed.token_weights);
   const Tensor &dweights = scratch.dweights, &dlogits = scratch.dlogits, &dnormed = scratch.dnormed;
-  context.issue(
-      kernel("moe_combine_values", dweights).reads(scratch.exchange.returned.weights, saved.position).writes(dweights),
-      [&](const tensor::Exec& exec) {
-        kernels::moe_combine_values(exec, dweights, scratch.exchange.returned.weights, saved.position);
-      });
+  context.issue(Kernel::on("moe_combine_values", dweights)
+                    .reads(scratch.exchange.returned.weights, saved.position)
+                    .writes(dweights),
+                [&](const tensor::Exec& exec) {
+                  kernels::moe_combine_values(exec, dweights, scratch.exchange.returned.weights, saved.position);
+                });
   const kernels::MoeBalance balance{.sums = saved.sequence_sums,
                                     .first_token = first_token_,
                                     .seq = d_.seq,
                                     .coefficient = static_cast<float>(d_.experts.balance) * sequence_scale};
   const MoeRouting& r = saved.routing;
-  context.issue(kernel("moe_route_backward", dlogits)
+  context.issue(Kernel::on("moe_route_backward", dlogits)
                     .reads(dweights, r.probabilities, r.chosen, r.weights, saved.sequence_sums, token_weights)
                     .writes(dlogits),
                 [&](const tensor::Exec& exec) {
@@ -333,7 +330,7 @@ void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients&
   wgrad(context, dw.router.sum.weight, dlogits, saved.normed, dw.router.accumulate);
   dgrad(context, dnormed, dlogits, w.router);
   context.issue(
-      kernel("moe_combine", dnormed).reads(dnormed, scratch.exchange.returned.rows, saved.position).writes(dnormed),
+      Kernel::on("moe_combine", dnormed).reads(dnormed, scratch.exchange.returned.rows, saved.position).writes(dnormed),
       [&](const tensor::Exec& exec) {
         kernels::moe_combine(exec, dnormed, dnormed, scratch.exchange.returned.rows, saved.position);
       });

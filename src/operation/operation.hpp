@@ -96,6 +96,10 @@ struct Kernel {
   tensor::DType in = tensor::DType::fp32, out = tensor::DType::fp32;
   std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory
 
+  /// The kernel `name` on a matrix, which writes the matrix's own dtype.
+  static Kernel on(std::string_view name, const tensor::Tensor& matrix) {
+    return {name, matrix.rows(), matrix.cols(), matrix.dtype, matrix.dtype};
+  }
   /// The same kernel, which also reads or writes these tensors, operands, outputs or partial sums.
   template <class... T>
   Kernel reads(const T&... of) const {

@@ -38,6 +38,8 @@ constexpr std::size_t bytes_of(DType dtype, std::int64_t count) {
   return static_cast<std::size_t>(count) * size_of(dtype);
 }
 
+constexpr bool is_float8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+
 /// Name as printed in reports: "fp32", "bf16", "e4m3", ...
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
