@@ -83,8 +83,28 @@ void moe_draw(const tensor::Exec& exec, const tensor::Tensor& chosen, const MoeD
 void moe_sort(const tensor::Exec& exec, const tensor::Tensor& counts, const tensor::Tensor& position,
               const tensor::Tensor& source, const tensor::Tensor& chosen, const tensor::Tensor& token_weights);
 
-/// totals (E) i32 += counts (E) i32.
-void moe_count(const tensor::Exec& exec, const tensor::Tensor& totals, const tensor::Tensor& counts);
+/// What moe_count() adds up behind the counts of experts: rows of forward, without padding but for the rounds.
+enum class MoeSum : std::uint8_t {
+  received,    ///< rows that this rank receives
+  further,     ///< rows that this rank sends in rounds behind the first one
+  busiest,     ///< rows that the rank receives which receives most
+  rounds,      ///< rounds until every rank has its rows
+  most_rounds  ///< the most rounds of one call, not a sum
+};
+inline constexpr std::int64_t kMoeSums = 5;
+
+/// How the rows of an expert group are dispatched in rounds (model::DispatchRounds).
+struct MoeRounds {
+  int rank = 0;                 ///< this rank of the group
+  std::int64_t round_rows = 0;  ///< rows of a round, with padding; 0 only where no rank receives rows
+  std::int64_t multiple = 1;    ///< each expert's rows are padded to a multiple of it
+};
+
+/// Adds what is dispatched to the sums of a step. counts (N, E) i32: the rows of each of N ranks for each expert, of
+/// which rank r holds the experts [r·E/N, (r+1)·E/N). sums (E + kMoeSums) i32: the counts of this rank are added to the
+/// first E, and what MoeSum names to the rest, in its order. No sum may reach 2^31.
+void moe_count(const tensor::Exec& exec, const tensor::Tensor& sums, const tensor::Tensor& counts,
+               const MoeRounds& rounds);
 
 /// inverses (n) fp32 = 1/scales (n) fp32, those of experts' weights: what quantize() writes as scale_inv.
 void inverse_scales(const tensor::Exec& exec, const tensor::Tensor& inverses, const tensor::Tensor& scales);

@@ -98,7 +98,8 @@ constexpr int kVectors = kTile / kVector;
 // share a bank.
 __global__ void __launch_bounds__(kThreads)
     transpose_bytes_kernel(std::uint8_t* __restrict__ out, const std::uint8_t* __restrict__ in, std::int64_t rows,
-                           std::int64_t cols) {
+                           std::int64_t cols, LastRows last) {
+  if (last.first != nullptr && static_cast<std::int64_t>(blockIdx.y) * kTile >= *last.first + *last.count) return;
   __shared__ uint4 tile[kTile * kVectors];
   const int lane = static_cast<int>(threadIdx.x) % kVectors, line = static_cast<int>(threadIdx.x) / kVectors;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kTile;
@@ -198,11 +199,11 @@ void dequantize_mx(cudaStream_t stream, void* out, const void* in, const void* s
 }
 
 void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols,
-                     std::int64_t count) {
+                     std::int64_t count, LastRows last) {
   if (rows == 0 || cols == 0 || count == 0) return;
   const dim3 grid(blocks_of(cols, kTile), blocks_of(rows, kTile), static_cast<unsigned>(count));
   transpose_bytes_kernel<<<grid, kThreads, 0, stream>>>(static_cast<std::uint8_t*>(out),
-                                                        static_cast<const std::uint8_t*>(in), rows, cols);
+                                                        static_cast<const std::uint8_t*>(in), rows, cols, last);
   SHARD8_CUDA_CHECK_LAUNCH("transpose_bytes");
 }
 

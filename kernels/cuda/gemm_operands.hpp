@@ -27,10 +27,16 @@ void dequantize_mx(cudaStream_t stream, void* out, const void* in, const void* s
 /// Bytes that transpose_bytes reads and writes at once.
 inline constexpr std::int64_t kTransposeVector = 16;
 
+/// The last rows of a matrix that are in use, in device memory: *count rows from row *first on. Null: all rows are.
+struct LastRows {
+  const std::int32_t *first = nullptr, *count = nullptr;
+};
+
 /// out (C, R) = in (R, C)ᵀ, one byte an element, for `count` matrices, one behind the other. R, C and both addresses
-/// must be multiples of kTransposeVector; at most 65535 matrices.
+/// must be multiples of kTransposeVector; at most 65535 matrices. What `out` holds of rows that are more than 127
+/// behind the `last` ones is undefined.
 void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols,
-                     std::int64_t count = 1);
+                     std::int64_t count = 1, LastRows last = {});
 
 /// out (R, pitch) = in (R, C), and zeros from column C on. For block scales.
 void pad_scales(cudaStream_t stream, float* out, const float* in, std::int64_t rows, std::int64_t cols,

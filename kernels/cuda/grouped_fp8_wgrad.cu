@@ -9,7 +9,7 @@ using E4m3 = cutlass::float_e4m3_t;
 using E5m2 = cutlass::float_e5m2_t;
 
 template <class Left>
-using Kernel = GroupedKernel<Left, RowMajor, E4m3, ColumnMajor, float, true, TileOf<E4m3, 128, 128>, Cooperative>;
+using Kernel = GroupedKernel<Left, RowMajor, E4m3, ColumnMajor, float, true, TileOf<E4m3, 128, 192>, Cooperative>;
 
 }  // namespace
 

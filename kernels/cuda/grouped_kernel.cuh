@@ -116,6 +116,7 @@ class GroupedGemm {
       cute::get<2>(arguments.epilogue.thread.dAlpha) = 1;
     }
     arguments.hw_info.sm_count = p.multiprocessors;
+    arguments.scheduler.max_swizzle_size = p.swizzle;
     return arguments;
   }
 };

@@ -31,6 +31,7 @@ struct GroupedProblem {
   void* workspace = nullptr;                     ///< aligned to 256 bytes
   std::size_t workspace_bytes = 0;
   int multiprocessors = 0;  ///< of the device: as many blocks run
+  int swizzle = 1;          ///< CUTLASS's: so many rows of tiles are computed side by side, to share what caches hold
 };
 
 // Each function enqueues the products for one pair of formats and layouts, and returns whether CUTLASS and the device

@@ -146,12 +146,4 @@ void moe_sort(const Exec& exec, const tensor::Tensor& counts, const tensor::Tens
   }
 }
 
-void moe_count(const Exec& exec, const tensor::Tensor& totals, const tensor::Tensor& counts) {
-  require_count("moe_count", "totals", totals, counts.count());
-  auto* to = totals.as<std::int32_t>();
-  const auto* from = counts.as<std::int32_t>();
-  for_each(
-      exec, "shard8::kernels::moe_count", counts.count(), SHARD8_LAMBDA(std::int64_t e) { to[e] += from[e]; });
-}
-
 }  // namespace shard8::kernels

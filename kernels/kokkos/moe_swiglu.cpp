@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
@@ -54,18 +56,26 @@ struct Backward {
   }
 };
 
+/// Threads of a team for rows of experts, which are short: whole warps, and no more than have something to load.
+int threads_for(std::int64_t packs) {
+  constexpr std::int64_t kWarp = 32;
+  return static_cast<int>(std::clamp<std::int64_t>((packs + kWarp - 1) / kWarp * kWarp, kWarp, kTeamThreads));
+}
+
 template <class T>
 void forward(const Exec& exec, T* a, const Forward<T>& formula, std::int64_t rows, const std::int32_t* end) {
   constexpr int kN = kPack<T>;
   const std::int64_t ffn = formula.ffn;
   const bool fits = packs_fit<kN>(ffn, a, formula.gate_up);
   for_rows(
-      exec, "shard8::kernels::moe_swiglu_forward", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+      exec, "shard8::kernels::moe_swiglu_forward", rows,
+      SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         if (end != nullptr && row >= *end) return;
         const Forward<T> of = formula.row(row);
         row_packs<kN>(team, ffn, fits,
                       [=, out = a + row * ffn](auto w, std::int64_t i) { w.store(out, i, of.compute(w, i)); });
-      });
+      },
+      threads_for(ffn / kN));
 }
 
 /// Writes dgate_up, dweights and, unless it is null, a. The sum of a row is computed in the pass that writes the row.
@@ -76,7 +86,8 @@ void backward(const Exec& exec, T* dgate_up, float* dweights, T* a, const Backwa
   const std::int64_t ffn = formula.ffn;
   const bool fits = packs_fit<kN>(ffn, dgate_up, a, formula.da, formula.gate_up);
   for_rows(
-      exec, "shard8::kernels::moe_swiglu_backward", rows, SHARD8_LAMBDA(const Team& team, std::int64_t row) {
+      exec, "shard8::kernels::moe_swiglu_backward", rows,
+      SHARD8_LAMBDA(const Team& team, std::int64_t row) {
         if (end != nullptr && row >= *end) return;
         const Backward<T> of = formula.row(row);
         T *const dgate = dgate_up + row * 2 * ffn, *const out = a == nullptr ? nullptr : a + row * ffn;
@@ -88,7 +99,8 @@ void backward(const Exec& exec, T* dgate_up, float* dweights, T* a, const Backwa
           return results.dweight;
         });
         once(team, [=] { dweights[row] = sum; });
-      });
+      },
+      threads_for(ffn / kN));
 }
 
 }  // namespace

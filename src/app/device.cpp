@@ -35,20 +35,7 @@ void require_build(const deck::MeshConfig& mesh) {
   if (mesh.backend == moves) refuse("mesh.backend", deck::to_string(mesh.backend), build);
 }
 
-namespace {
-
-void require_experts_in_plain(const deck::Config& config) {
-  if (config.model.moe.on() && config.fp8.on() && operation::on_device(config.mesh))
-    base::fail(base::ExitCode::environment,
-               "fp8.recipe = {} with moe.experts = {}, but this program was built for CUDA devices: experts compute in "
-               "FP8 on hosts alone; set fp8.recipe to none, or use a build for hosts",
-               deck::to_string(config.fp8.recipe), config.model.moe.experts);
-}
-
-}  // namespace
-
 void require_runnable(const deck::Config& config) {
-  require_experts_in_plain(config);
   if (!operation::carried_by_hosts(config.run)) require_build(config.mesh);
 }
 

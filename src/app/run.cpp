@@ -306,6 +306,7 @@ class Run {
     steps_s_ += r.seconds;
     const bool last = r.step + 1 == steps_.end;
     if (processor_ && processor_->after_step(r.stop_request != 0 || last)) energy_->end();
+    if (r.experts && r.step >= steps_.first_timed()) experts_.add(r.experts->counts);
     if (tracer_) tracer_->after_step(r.step);
     const bool logged = last || (r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0;
     const RunEnergy::Window energy = energy_->step_over(world(), logged);
@@ -371,6 +372,7 @@ class Run {
     input.host = node_.host;
     if (checkpoints_) input.checkpoints = checkpoints_->counts();
     if (validation_) input.validation = validation_->figures();
+    if (config().model.moe.on()) input.experts = experts_;
     input.processor = processor_;
     input.energy = energy_->counts();
     if (deck::exchanges_tokens(config())) input.methods = assembly_->setup().dims.overlap.methods;
@@ -461,6 +463,7 @@ class Run {
   train::StepResult last_;
   std::optional<profile::MeasuredUse> processor_;  ///< of the measured steps; none: there are none
   std::optional<RunEnergy> energy_;
+  profile::ExpertCounts experts_;            ///< of the measured steps
   std::optional<RunValidation> validation_;  ///< none: the run does not validate
   std::optional<double> entropy_;
   std::optional<train::CheckpointFolder> folder_;

@@ -176,7 +176,7 @@ DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, con
   }
   RankTimes mine;
   comm::agree(world, [&] {
-    mine = times_of(recorder, step, on_device, groups);
+    mine = times_of(recorder, step, on_device, groups, assembly.setup().dims.experts.on());
     if (mine.computed_s.empty())
       base::fail(base::ExitCode::failed,
                  "calibrate: {}: none of {} traced steps has the parts of the {} operations that were recorded, so "

@@ -197,6 +197,17 @@ void add_issue(machine::Machine& to, std::span<const DeckTimes> decks, bool on_d
   set(to.issue_kernel, Load::kernel);
 }
 
+/// Whether the device's memory or its products cannot be so fast.
+bool impossible(const machine::Machine& m, const WorkKey& key, double seconds) {
+  if (key.load == Load::kernel)
+    return m.bandwidth.given() && seconds * m.bandwidth.value < static_cast<double>(key.numbers[0]);
+  if (key.load != Load::product) return false;
+  const operation::Product p = key.product();
+  const std::size_t bytes = std::min(tensor::size_of(p.left.dtype), tensor::size_of(p.right.dtype));
+  const machine::Figure& peak = bytes == 1 ? m.peak_fp8 : bytes == 2 ? m.peak_bf16 : m.peak_fp32;
+  return peak.given() && seconds * peak.value < p.flops();
+}
+
 /// To five digits: more are noise.
 double rounded(double value) { return std::stod(fmt::format("{:.4e}", value)); }
 
@@ -234,7 +245,7 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
       if (const auto& slowdown = slowdowns[index_of(by)])
         to.slowed[static_cast<std::size_t>(load)][static_cast<std::size_t>(by)] = {slowdown->factor, source};
   }
-  std::int64_t held = 0, never_alone = 0;
+  std::int64_t held = 0, never_alone = 0, beside = 0;
   for (const auto& [key, calls] : all) {
     std::vector<double> seconds = seconds_alone(calls);
     const Factors& slow = factors[static_cast<std::size_t>(key.load)];
@@ -243,6 +254,11 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
       seconds.clear();
       for (const TracedCall& c : calls)
         seconds.push_back(SharedCall{0, c.seconds, loads_of(c.in_flight, to.copies_in_node)}.without(slow));
+      if (impossible(to, key, usual_mean(seconds, left_out_of(on_device)))) {
+        ++beside;
+        seconds.clear();
+        for (const TracedCall& c : calls) seconds.push_back(c.seconds);
+      }
     }
     held += calls.front().held ? 1 : 0;
     machine::Timed time;
@@ -261,6 +277,10 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
     remarks.push_back(fmt::format(
         "{} of {} never ran without a collective in flight: their times are those beside one, less the slow-down",
         base::count(never_alone, "operation", "operations"), all.size()));
+  if (beside > 0)
+    remarks.push_back(fmt::format(
+        "{} would be faster than the device without a collective in flight: their times are those beside one",
+        base::count(beside, "operation", "operations")));
   if (held > 0)
     remarks.push_back(fmt::format(
         "the device waited for the host at {} of {}: their times are the host's, upper bounds; a larger deck has none",

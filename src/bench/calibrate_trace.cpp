@@ -146,10 +146,16 @@ std::string_view name_of_part(const Operation& o) {
   return o.kernel()->name;
 }
 
-bool fits(const profile::TraceNote& note, const Operation& o) {
+/// Whether the traced part is the operation. In a step `with_experts` the tokens of a feed-forward block's products are
+/// not compared: a step has as many as its router chose, a record the mean.
+bool fits(const profile::TraceNote& note, const Operation& o, bool with_experts) {
   if (note.name != name_of_part(o)) return false;
   const auto* p = o.product();
-  return p == nullptr || (note.m == p->rows && note.n == p->cols && note.k == p->inner);
+  if (p == nullptr) return true;
+  using operation::Linear;
+  const bool any = with_experts && (o.location.linear == Linear::fc1 || o.location.linear == Linear::fc2);
+  const bool by_depth = p->kind == operation::Product::Kind::wgrad;
+  return note.n == p->cols && ((any && !by_depth) || note.m == p->rows) && ((any && by_depth) || note.k == p->inner);
 }
 
 /// The spans of one part of the compute stream. There are several where others suspended it.
@@ -240,7 +246,7 @@ operation::Attention WorkKey::attention() const {
 }
 
 RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operations& step, bool on_device,
-                   const std::map<std::string, std::array<int, 2>>& groups) {
+                   const std::map<std::string, std::array<int, 2>>& groups, bool with_experts) {
   std::vector<const Operation*> work;
   for (const Operation& o : step.list)
     if (o.collective() == nullptr) work.push_back(&o);
@@ -267,7 +273,8 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
   for (const profile::TracedStep& traced : trace.steps()) {
     const std::vector<Part> parts = parts_of(spans[traced.step]);
     bool alike = parts.size() == work.size();
-    for (std::size_t i = 0; alike && i < parts.size(); ++i) alike = fits(trace.notes()[at(parts[i].note)], *work[i]);
+    for (std::size_t i = 0; alike && i < parts.size(); ++i)
+      alike = fits(trace.notes()[at(parts[i].note)], *work[i], with_experts);
     if (!alike) {
       ++times.left_out;
       continue;

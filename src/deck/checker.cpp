@@ -64,6 +64,7 @@ constexpr Reader kReaders[] = {
     {"moe", "moe.experts", has_experts},
     {"moe.skew", "moe.routing",
      [](const Config& c) { return !has_experts(c) || c.model.moe.routing == MoeRouting::zipf; }},
+    {"moe.dispatch", "fp8.recipe", [](const Config& c) { return !has_experts(c) || in_fp8(c); }},
     {"fp8.format", "fp8.recipe", in_fp8},
     {"fp8.amax_history", "fp8.recipe", delayed},
     {"fp8.amax_algo", "fp8.recipe", delayed},

@@ -414,6 +414,8 @@ void resolve_defaults(Reading& reading) {
   if (derived("fp8.power_of_2_scales", "fp8.recipe")) {
     c.fp8.power_of_2_scales = c.fp8.recipe == Recipe::block || c.fp8.recipe == Recipe::mxfp8;
   }
+  if (c.model.moe.on() && c.fp8.on() && c.model.moe.dispatch == MoeDispatch::automatic)
+    c.model.moe.dispatch = c.fp8.per_tensor() ? MoeDispatch::fp8 : MoeDispatch::bf16;
   if (c.fsdp.gather == Gather::automatic) {
     const bool bf16 = c.precision.compute == FloatType::bf16;
     c.fsdp.gather = c.fp8.on() ? Gather::fp8 : bf16 ? Gather::bf16 : Gather::fp32;

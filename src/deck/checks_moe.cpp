@@ -50,6 +50,17 @@ void check_ranks(const Checker& check, const Config& config) {
              check.expert_ranks(ranks));
 }
 
+/// In what rows are sent.
+void check_dispatch(const Checker& check, const Config& config) {
+  if (!check.sound({"moe.dispatch", "fp8.recipe"}) || config.model.moe.dispatch != MoeDispatch::fp8) return;
+  if (config.fp8.per_tensor()) return;
+  check.fail({"moe.dispatch", "fp8.recipe"},
+             fmt::format("{} does not go with {}", check.shown("moe.dispatch"), check.shown("fp8.recipe")),
+             config.fp8.on() ? "rows with scales of blocks would be cast twice: leave dispatch out, or set recipe to "
+                               "delayed or current"
+                             : "leave dispatch out, or set recipe to delayed or current");
+}
+
 }  // namespace
 
 void check_moe(const Checker& check, const Config& config) {
@@ -58,6 +69,7 @@ void check_moe(const Checker& check, const Config& config) {
     check_conflicts(check, config);
     check_numbers(check, config);
     check_ranks(check, config);
+    check_dispatch(check, config);
   } else if (check.sound({"mesh.expert"}) && config.mesh.expert > 1) {
     check.fail({"mesh.expert", "moe.experts"},
                fmt::format("{} needs experts: {}", check.shown("mesh.expert"), check.shown("moe.experts")),

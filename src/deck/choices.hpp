@@ -27,6 +27,10 @@ struct Choices<MoeRouting> {
   static constexpr std::array<std::string_view, 3> names = {"learned", "balanced", "zipf"};
 };
 template <>
+struct Choices<MoeDispatch> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "bf16", "fp8"};
+};
+template <>
 struct Choices<Backend> {
   static constexpr std::array<std::string_view, 3> names = {"auto", "mpi", "nccl"};
 };

@@ -14,6 +14,7 @@ enum class Arch { llama, gpt2 };
 enum class Recompute { none, selective, full };
 /// How a token's experts are chosen: by the router; by counters, evenly; by counters, after a Zipf distribution.
 enum class MoeRouting { learned, balanced, zipf };
+enum class MoeDispatch { automatic, bf16, fp8 };
 enum class Backend { automatic, mpi, nccl };
 enum class Device { automatic, host, cuda };
 enum class FloatType { fp32, bf16 };
@@ -43,7 +44,10 @@ struct MoeConfig {
   MoeRouting routing = MoeRouting::learned;  ///< how a token's experts are chosen
   double skew = 1.0;                         ///< exponent of the Zipf distribution (zipf)
   double capacity = 2.0;                     ///< rows of a round of dispatch / mean rows of a rank, at least 1
-  std::int64_t dense_layers = 0;             ///< first layers without experts
+  /// In what rows are sent to their experts: the compute dtype, or FP8. Loaded, with experts: by default FP8 where a
+  /// matrix has one scale.
+  MoeDispatch dispatch = MoeDispatch::automatic;
+  std::int64_t dense_layers = 0;  ///< first layers without experts
 
   bool on() const { return experts > 0; }
 };
@@ -129,6 +133,8 @@ struct Fp8Config {
   std::int64_t last_layers_bf16 = 0;        ///< last layers that stay in the compute type
 
   bool on() const { return recipe != Recipe::none; }
+  /// Whether a matrix has one scale.
+  bool per_tensor() const { return recipe == Recipe::delayed || recipe == Recipe::current; }
 };
 
 struct FsdpConfig {

@@ -146,6 +146,10 @@ constexpr Field kMoe[] = {
      .access = moe<&MoeConfig::capacity>(),
      .bounds = from_to(1, kMostCapacity),
      .help = "rows of a round of dispatch / mean rows of a rank"},
+    {.key = "dispatch",
+     .access = moe<&MoeConfig::dispatch>(),
+     .help = "rows are sent to experts in the compute dtype (bf16), or cast before (fp8: needs recipe delayed or "
+             "current); auto: fp8 with these recipes"},
     {.key = "dense_layers",
      .access = moe<&MoeConfig::dense_layers>(),
      .bounds = from_to(0, kMostLayers),

@@ -32,10 +32,11 @@ std::string describe_experts(const Config& config) {
   const std::int64_t expert = config.mesh.expert;
   const std::string ranks =
       expert == 1 ? "all on each rank" : fmt::format("{} on each of {} ranks", moe.experts / expert, expert);
-  return fmt::format("{} of {} a token, routing {}{}, balance {}; {}; a round holds {} times the mean",
+  return fmt::format("{} of {} a token, routing {}{}, balance {}; {}; a round holds {} times the mean{}",
                      moe.experts_per_token, moe.experts, to_string(moe.routing),
                      moe.routing == MoeRouting::zipf ? fmt::format(" with skew {}", format_real(moe.skew)) : "",
-                     format_real(moe.balance), ranks, format_real(moe.capacity));
+                     format_real(moe.balance), ranks, format_real(moe.capacity),
+                     moe.dispatch == MoeDispatch::fp8 ? ", rows are sent in FP8" : "");
 }
 
 std::string describe_model(const ModelConfig& m) {

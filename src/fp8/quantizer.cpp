@@ -101,18 +101,26 @@ void Quantizer::cast(const Site& site, const Operands& out, const Tensor& x, Tok
   cast_known(site, out, x, tokens, purpose, end);
 }
 
+void Quantizer::reduce_amax(const Site& site, const comm::Communicator& group, operation::Group axes) const {
+  const Tensor amax = state_.amax(site);
+  executor_.run({.op = profile::Collective::all_reduce, .group = axes, .ranks = group.size(), .tensors = {&amax, 1}},
+                [&] {
+                  return group.all_reduce({&amax, 1}, comm::Communicator::Reduce::max);
+                });
+}
+
 void Quantizer::cast_known(const Site& site, const Operands& out, const Tensor& x, Tokens tokens, Purpose purpose,
                            const Tensor& end) const {
   if (!recipe().per_tensor()) return cast_blocks(site, out, x, purpose, end);
   if (tokens == Tokens::part && tensor_group_.size() > 1) {
     auto part = executor_.timer().part(profile::Part::tensor_comm, "amax");
-    const Tensor amax = state_.amax(site);
-    executor_.run({.op = profile::Collective::all_reduce, .ranks = tensor_group_.size(), .tensors = {&amax, 1}}, [&] {
-      return tensor_group_.all_reduce({&amax, 1}, comm::Communicator::Reduce::max);
-    });
+    reduce_amax(site, tensor_group_, operation::Group::tensor);
+  } else if (tokens == Tokens::dispatched && expert_group_ != nullptr) {
+    auto part = executor_.timer().exchange(profile::Exchange::routing);
+    reduce_amax(site, *expert_group_, operation::Group::expert);
   }
   count(site, x, end);
-  state_.scale_of(executor_, site, !end.empty());
+  state_.scale_of(executor_, site, !end.empty() || x.count() == 0);
   quantize(site, out, {}, x, counted(site, end), purpose == Purpose::both_passes);
 }
 

@@ -59,14 +59,17 @@ class CastBuffer {
 /// Takes references: the arguments of the constructor must outlive the quantizer.
 class Quantizer {
  public:
-  Quantizer(ScalingState& state, operation::Executor& executor, const comm::Communicator& tensor_group)
-      : state_(state), executor_(executor), tensor_group_(tensor_group) {}
+  /// `expert_group`: null unless matrices of Tokens::dispatched are cast in a group of several ranks.
+  Quantizer(ScalingState& state, operation::Executor& executor, const comm::Communicator& tensor_group,
+            const comm::Communicator* expert_group = nullptr)
+      : state_(state), executor_(executor), tensor_group_(tensor_group), expert_group_(expert_group) {}
 
   const Recipe& recipe() const { return state_.recipe(); }
 
   /// Whose tokens a matrix has. `part`: this rank's part of the tokens; the tensor group will gather the parts, so all
   /// parts must have one scale, from an amax reduced over the group. `all`: the tokens of the whole tensor group.
-  enum class Tokens : std::uint8_t { part, all };
+  /// `dispatched`: this rank's tokens, which are sent to the ranks of the expert group: as `part`, in this group.
+  enum class Tokens : std::uint8_t { part, all, dispatched };
 
   /// Which passes read a cast. If the recipe has two copies of the matrix, only the copies that these passes read are
   /// written. `both_passes`: forward and backward. `forward_pass`: forward alone. `recomputed`: backward alone, and
@@ -78,8 +81,8 @@ class Quantizer {
   /// cast of the matrix to `out`. If the scale is known before, the producing kernel casts in the same pass; on a
   /// device also with blocks of 128, unless keep_plain is set. Otherwise the kernel writes `plain` (rows, cols), in the
   /// compute dtype, and `plain` is cast afterwards. If keep_plain is set, `plain` holds the matrix afterwards, but not
-  /// with Purpose::recomputed and one scale a matrix: then only the cast is written. With Tokens::part and a scale of
-  /// the matrix' own amax, all ranks of the tensor group must call together.
+  /// with Purpose::recomputed and one scale a matrix: then only the cast is written. With Tokens::part or dispatched
+  /// and a scale of the matrix' own amax, all ranks of the group must call together.
   template <class Producer>
   void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
                         Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {
@@ -116,7 +119,7 @@ class Quantizer {
   kernels::Outputs recomputed_outputs(const Site& site, const Operands& out, const tensor::Tensor& plain) const;
 
   /// Writes the cast of x (rows, cols) to `out`. `end`, unless empty: how many rows are cast, see kernels::CastOptions.
-  /// The ranks of the tensor group must call together in the same case as for produce_and_cast().
+  /// Ranks must call together in the same case as for produce_and_cast().
   void cast(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens,
             Purpose purpose = Purpose::both_passes, const tensor::Tensor& end = {}) const;
 
@@ -124,6 +127,8 @@ class Quantizer {
   Purpose needed(Purpose purpose) const {
     return purpose == Purpose::both_passes && !state_.recording() ? Purpose::forward_pass : purpose;
   }
+  /// Reduces the amax of the site over a group of ranks that have parts of the matrix.
+  void reduce_amax(const Site& site, const comm::Communicator& group, operation::Group axes) const;
   /// Casts x. If the recipe needs the amax of x, kernels have raised the amax of the site before.
   void cast_known(const Site& site, const Operands& out, const tensor::Tensor& x, Tokens tokens, Purpose purpose,
                   const tensor::Tensor& end = {}) const;
@@ -145,6 +150,7 @@ class Quantizer {
   ScalingState& state_;
   operation::Executor& executor_;
   const comm::Communicator& tensor_group_;
+  const comm::Communicator* expert_group_;
 };
 
 }  // namespace shard8::fp8

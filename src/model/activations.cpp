@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/moe.hpp"
 #include "tensor/overlay.hpp"
 
 // Which matrices a layer takes, and how long each one is in use:
@@ -115,7 +116,7 @@ Saved LayerMemory::lay_out(Recompute recompute, std::int64_t layer, tensor::Aren
     MoeMlp::Rows& rows = s.moe.rows;
     tensor::Arena& received = d_.experts.pushes ? pushed_ : arena;
     rows = MoeMlp::Rows::allocate(d_, arena, received);
-    rows.allocate_input(d_, recipe_, in_fp8, in_fp8 ? arena : received);
+    rows.allocate_input(d_, recipe_, in_fp8, arena, received);
     rows.recomputed = selective;
     if (!selective)
       rows.allocate_activation(d_, recipe_, in_fp8, arena);
@@ -257,7 +258,7 @@ Activations Activations::allocate(const Dims& d, std::int64_t layers, Recompute 
   a.loss = scratch.allocate({static_cast<std::int64_t>(sizeof(double))}, DType::u8);
   if (d.experts.on()) {
     a.balance = scratch.allocate({static_cast<std::int64_t>(sizeof(double))}, DType::u8);
-    a.expert_rows = scratch.allocate({d.experts.layers, d.experts.experts}, DType::i32);
+    a.expert_rows = scratch.allocate({d.experts.layers, d.experts.experts + kernels::kMoeSums}, DType::i32);
   }
   a.workspace = scratch.allocate({static_cast<std::int64_t>(workspace)}, DType::u8);
   return a;

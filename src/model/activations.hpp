@@ -90,8 +90,10 @@ struct Activations {
   tensor::Tensor rope_table;                      ///< (2, seq, head_dim/2) fp32, llama
   tensor::Tensor loss;     ///< sum of weight·loss over this step's micro-batches so far: a double as 8 bytes of u8
   tensor::Tensor balance;  ///< the same sum of the balance of experts, over sequences and layers; empty without experts
-  tensor::Tensor expert_rows;  ///< (layers with experts, experts) i32: this step's rows so far, of this rank's tokens
-  tensor::Tensor workspace;    ///< u8: the memory of Context::workspace
+  /// (layers with experts, experts + kernels::kMoeSums) i32: this step's rows so far, of this rank's tokens, and the
+  /// other sums of kernels::moe_count().
+  tensor::Tensor expert_rows;
+  tensor::Tensor workspace;  ///< u8: the memory of Context::workspace
 
   /// Takes all of it from `arenas`: what is kept from forward to backward from the kind activations, what tensor ranks
   /// exchange from exchanged, what experts' ranks push from pushed, the rest from buffers. Nothing is filled. `layers`:

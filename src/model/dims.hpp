@@ -94,6 +94,7 @@ struct ExpertDims {
   std::int64_t dense_layers = 0;  ///< first layers without experts
   std::int64_t layers = 0;        ///< layers with experts
   bool pushes = false;            ///< how rows come to their experts: see ExpertExchange
+  bool sends_fp8 = false;         ///< layers in FP8 cast tokens before they are sent (deck key moe.dispatch)
 
   bool on() const { return experts > 0; }
   /// Whether the rows of a round are sorted where they are multiplied. Otherwise a rank has them in this order before.

@@ -97,7 +97,8 @@ std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts,
     const kernels::MoeDispatch dispatch = dispatch_of(scratch);
     context.issue(Kernel::on("moe_rounds", counts).reads(counts).writes(dispatch.first, dispatch.rows, dispatch.table),
                   [&](const tensor::Exec& exec) { kernels::moe_rounds(exec, dispatch); });
-    if (routes(context)) return d_.experts.most_rounds(d_.tokens_local());
+    rounds_.set_mean();
+    return routes(context) ? d_.experts.most_rounds(d_.tokens_local()) : rounds_.rounds();
   }
   if (routes(context)) {
     std::vector<std::byte> copy;
@@ -113,8 +114,12 @@ ExpertRound ExpertExchange::round(const Context& context, std::int64_t number, c
   if (d_.experts.pushes) {
     const kernels::MoeDispatch& d = scratch.dispatch;
     const auto of_round = [&](const Tensor& t) { return t.slice(number, 1).reshaped({d_.experts.local()}); };
-    const std::int64_t rows = routes(context) ? d.round_rows : rounds_.round(number).rows;
-    return {number, rows, {of_round(d.first), of_round(d.rows)}, d.end.slice(number, 1)};
+    const std::int64_t mean = number < rounds_.rounds() ? rounds_.round(number).rows : 0;
+    return {number,
+            routes(context) ? d.round_rows : mean,
+            mean,
+            {of_round(d.first), of_round(d.rows)},
+            d.end.slice(number, 1)};
   }
   if (context.executor.computes()) {
     tensor::write_on_host(context.executor.exec(), scratch.tables, [&](const Tensor& host) {
@@ -125,7 +130,7 @@ ExpertRound ExpertExchange::round(const Context& context, std::int64_t number, c
   } else {
     round_ = rounds_.round(number);
   }
-  return {number, round_.rows, scratch.groups, {}};
+  return {number, round_.rows, round_.rows, scratch.groups, {}};
 }
 
 void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to,
@@ -137,7 +142,7 @@ void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, 
                            tokens.rows, source, to.weights.data == nullptr ? Tensor{} : tokens.weights);
   });
   if (d_.experts.rows_multiple == 1) return;
-  context.issue(Kernel::on("moe_zero_padding", to.rows), [&](const tensor::Exec& exec) {
+  context.issue(Kernel::on("moe_zero_padding", to.rows).reads(dispatch.table), [&](const tensor::Exec& exec) {
     kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch, round.number);
   });
 }
@@ -240,14 +245,15 @@ void ExpertExchange::dispatch_by_counts(const Context& context, const WeightedRo
   if (!d_.experts.sorts())
     return gather(context, to, tokens, source.slice(round_.send_first[0], round_.sent), per_token);
   const bool weighted = to.weights.data != nullptr;
-  const WeightedRows sent = scratch.sent.with(weighted).slice(0, round_.sent);
+  const tensor::DType dtype = tokens.rows.dtype;
+  const WeightedRows sent = scratch.sent.of(dtype).with(weighted).slice(0, round_.sent);
   std::int64_t row = 0;
   for (std::size_t rank = 0; rank < round_.send_rows.size(); row += round_.send_rows[rank++])
     gather(context, sent.slice(row, round_.send_rows[rank]), tokens,
            source.slice(round_.send_first[rank], round_.send_rows[rank]), per_token);
   WeightedRows arrived = sent;
   if (d_.experts.ranks > 1) {
-    arrived = scratch.arrived.with(weighted).slice(0, round_.received);
+    arrived = scratch.arrived.of(dtype).with(weighted).slice(0, round_.received);
     all_to_all(context, arrived, sent, false);
   }
   gather(context, to, arrived, scratch.arrival.slice(0, round_.rows), 1);

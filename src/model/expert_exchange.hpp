@@ -16,6 +16,7 @@ namespace shard8::model {
 struct ExpertRound {
   std::int64_t number = 0;
   std::int64_t rows = 0;      ///< rows of matrices that operations of the round get, padding included
+  std::int64_t products = 0;  ///< rows that descriptions of products count: by pushes the mean, else `rows`
   kernels::RowGroups groups;  ///< the rows of each of this rank's experts in the round, padding included
   tensor::Tensor end;         ///< by pushes: (1) i32, the rows that are used of these; empty: all
 };
@@ -28,6 +29,8 @@ struct WeightedRows {
   }
   /// The rows alone, unless `weighted`.
   WeightedRows with(bool weighted) const { return {rows, weighted ? weights : tensor::Tensor{}}; }
+  /// The memory of the rows for as many rows of a smaller dtype.
+  WeightedRows of(tensor::DType dtype) const { return {{rows.data, rows.shape, dtype}, weights}; }
 };
 
 /// How the rows of a layer's tokens come to the ranks that hold their experts, and results come back: round by round.
@@ -67,7 +70,8 @@ class ExpertExchange {
   /// Round `number`. It is valid until the next call.
   ExpertRound round(const Context& context, std::int64_t number, const Scratch& scratch) const;
   /// Sends rows of `tokens`, (T, H) with numbers (T·K), to their experts: writes `to`, (R, H) and (R), the rows
-  /// received, sorted by expert. `source`: see kernels::moe_sort. By pushes `to` is in memory that peers write.
+  /// received, sorted by expert. Rows are in the compute dtype or in FP8. `source`: see kernels::moe_sort. By pushes
+  /// `to` is in memory that peers write.
   /// Collective over the expert group, as is combine().
   void dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to, const WeightedRows& tokens,
                 const tensor::Tensor& source, const Scratch& scratch) const;

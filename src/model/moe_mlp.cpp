@@ -17,6 +17,7 @@ using operation::Linear;
 using profile::Collective;
 using profile::Exchange;
 using tensor::DType;
+using tensor::Operand;
 using tensor::Tensor;
 
 MoeMlp::MoeMlp(const Dims& dims, int tensor_rank, int group_rank)
@@ -46,10 +47,17 @@ void allocate_read(Tensor& plain, fp8::CastBuffer& cast, std::int64_t width, con
     plain = arena.allocate({rows, width}, d.compute);
 }
 
+/// (1) fp32: the inverse scale of a matrix with one scale.
+Tensor scale_inv_of(const fp8::CastBuffer& cast) {
+  return cast.view(0, 0, DType::e4m3, tensor::Scaling::tensor).scale_inv;
+}
+
 }  // namespace
 
-void MoeMlp::Rows::allocate_input(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
-  allocate_read(input, input_cast, d.hidden, d, recipe, in_fp8, arena);
+void MoeMlp::Rows::allocate_input(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena,
+                                  tensor::Arena& received) {
+  const bool arrives = !in_fp8 || d.experts.sends_fp8;
+  allocate_read(input, input_cast, d.hidden, d, recipe, in_fp8, arrives ? received : arena);
 }
 
 void MoeMlp::Rows::allocate_activation(const Dims& d, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena) {
@@ -83,23 +91,30 @@ MoeMlp::Scratch MoeMlp::Scratch::allocate(const Dims& d, bool recomputes_activat
   s.dweights = arena.allocate({tokens, d.experts.per_token}, DType::fp32);
   s.dnormed = arena.allocate({tokens, d.hidden}, d.compute);
   s.exchange = ExpertExchange::Scratch::allocate(d, arena, pushed);
-  s.doutput = received.allocate({rows, d.hidden}, d.compute);
-  s.dactivation = arena.allocate({rows, d.experts.ffn}, d.compute);
   const bool in_fp8 = recipe.expert_layers() > 0, plain = recipe.expert_layers() < d.experts.layers;
+  const bool sends_fp8 = in_fp8 && d.experts.sends_fp8;
+  if (plain || !sends_fp8) s.doutput = received.allocate({rows, d.hidden}, d.compute);
+  s.dactivation = arena.allocate({rows, d.experts.ffn}, d.compute);
   if (recomputes_activation) s.activation = arena.allocate({rows, d.experts.ffn}, d.compute);
   if (in_fp8) {
     const auto columnwise = recipe.columnwise(Role::input);
     if (recomputes_activation) s.activation_cast = fp8::CastBuffer(arena, rows * d.experts.ffn, columnwise);
     if (recipe.two_copies(Role::input) || recipe.transposed(Role::input, false))
-      s.rowwise = fp8::CastBuffer(arena, rows * std::max(d.hidden, d.experts.ffn), recipe.rowwise(Role::input));
-    s.gradient =
-        CastScratch::allocate(recipe, Role::output_gradient, rows * std::max(d.hidden, 2 * d.experts.ffn), arena);
+      s.rowwise =
+          fp8::CastBuffer(arena, rows * std::max(sends_fp8 ? 0 : d.hidden, d.experts.ffn), recipe.rowwise(Role::input));
+    s.gradient = CastScratch::allocate(recipe, Role::output_gradient,
+                                       rows * std::max(sends_fp8 ? 0 : d.hidden, 2 * d.experts.ffn), arena);
+    if (sends_fp8) {
+      s.sent = fp8::CastBuffer(arena, tokens * d.hidden, recipe.rowwise(Role::input));
+      s.sent_gradient = fp8::CastBuffer(arena, tokens * d.hidden, recipe.rowwise(Role::output_gradient));
+      s.arrived_gradient = fp8::CastBuffer(received, rows * d.hidden, recipe.rowwise(Role::output_gradient));
+    }
   }
   if (d.experts.most_rounds(tokens) > 1) {
     s.further = Rows::allocate(d, arena, received);
     const auto allocate_matrices = [&](bool there, bool cast) {
       if (!there) return;
-      s.further.allocate_input(d, recipe, cast, cast ? arena : received);
+      s.further.allocate_input(d, recipe, cast, arena, received);
       s.further.allocate_activation(d, recipe, cast, arena);
     };
     tensor::overlay(
@@ -142,10 +157,14 @@ void MoeMlp::route(const Context& context, const Saved& saved, HeldSum x, const 
                 [&](const tensor::Exec& exec) {
                   kernels::moe_sort(exec, counts, saved.position, saved.source, r.chosen, weights);
                 });
-  if (!routed.counts.empty())
-    context.issue(Kernel::on("moe_count", counts).reads(counts, routed.counts).writes(routed.counts),
-                  [&](const tensor::Exec& exec) { kernels::moe_count(exec, routed.counts, counts); });
   exchange_.exchange_counts(context, saved.counts);
+  if (!routed.counts.empty())
+    context.issue(Kernel::on("moe_count", saved.counts).reads(saved.counts, routed.counts).writes(routed.counts),
+                  [&](const tensor::Exec& exec) {
+                    kernels::moe_count(
+                        exec, routed.counts, saved.counts,
+                        {group_rank_, d_.experts.round_rows(d_.tokens_local()), d_.experts.rows_multiple});
+                  });
   balance(context, saved, routed);
 }
 
@@ -177,6 +196,40 @@ fp8::Operands MoeMlp::input_of(const Context& context, const fp8::Site& site, co
   return casts.view(context.quantizer->recipe(), Role::input, plain.rows(), plain.cols(), false);
 }
 
+Tensor MoeMlp::cast_to_send(const Context& context, const fp8::Site& site, const fp8::CastBuffer& to,
+                            const Tensor& scale_inv, const Tensor& x, Purpose purpose) const {
+  const fp8::Recipe& recipe = context.quantizer->recipe();
+  Operand cast = to.view(x.rows(), x.cols(), recipe.dtype(site.role), recipe.rowwise(site.role));
+  cast.scale_inv = scale_inv;
+  context.quantizer->cast(site, fp8::Operands(cast), x, fp8::Quantizer::Tokens::dispatched, purpose);
+  return cast.data;
+}
+
+Tensor MoeMlp::input_scale_inv(const Saved& saved) { return scale_inv_of(saved.rows.input_cast); }
+
+WeightedRows MoeMlp::tokens_to_send(const Context& context, const Saved& saved, const Scratch& scratch,
+                                    Purpose purpose) const {
+  const Tensor weights = saved.routing.weights.reshaped({saved.source.count()});
+  if (!sends_fp8(saved)) return {saved.normed, weights};
+  return {cast_to_send(context, saved.fc1, scratch.sent, input_scale_inv(saved), saved.normed, purpose), weights};
+}
+
+fp8::Operands MoeMlp::arrived(const Context& context, Role role, const fp8::CastBuffer& in, const Tensor& scale_inv,
+                              std::int64_t n, std::int64_t cols) {
+  const fp8::Recipe& recipe = context.quantizer->recipe();
+  Operand cast = in.view(n, cols, recipe.dtype(role), recipe.rowwise(role));
+  cast.scale_inv = scale_inv;
+  return fp8::Operands(cast);
+}
+
+fp8::Operands MoeMlp::input_of_round(const Context& context, const Round& round, const Rows& rows, const Saved& saved,
+                                     const Scratch& scratch) const {
+  if (sends_fp8(saved))
+    return arrived(context, Role::input, rows.input_cast, input_scale_inv(saved), round.rows, d_.hidden);
+  const Tensor& plain = saved.fc1.on() ? scratch.doutput : rows.input;
+  return input_of(context, saved.fc1, plain.slice(0, round.rows), rows.input_cast, scratch);
+}
+
 fp8::Operands MoeMlp::cast_gradient(const Context& context, const Round& round, const fp8::Site& site,
                                     const Tensor& plain, const Scratch& scratch) const {
   if (!site.on()) return plain;
@@ -187,22 +240,20 @@ fp8::Operands MoeMlp::cast_gradient(const Context& context, const Round& round, 
   return casts;
 }
 
-fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const Rows& rows, bool activates,
-                              Purpose purpose, const Saved& saved, const ExpertWeights& w,
+fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const Rows& rows, const WeightedRows& sent,
+                              bool activates, Purpose purpose, const Saved& saved, const ExpertWeights& w,
                               const Scratch& scratch) const {
   constexpr auto kAll = fp8::Quantizer::Tokens::all;
   const std::int64_t n = round.rows;
-  const bool in_fp8 = saved.fc1.on();
+  const bool in_fp8 = saved.fc1.on(), casts = in_fp8 && !sends_fp8(saved);
   const Tensor weights = rows.weights.slice(0, n), inner = rows.preactivation.slice(0, n);
-  const Tensor plain = (in_fp8 ? scratch.doutput : rows.input).slice(0, n);
-  exchange_.dispatch(context, round, {plain, weights},
-                     {saved.normed, saved.routing.weights.reshaped({saved.source.count()})}, saved.source,
-                     scratch.exchange);
+  const fp8::Operands input = input_of_round(context, round, rows, saved, scratch);
+  const Tensor to = casts ? scratch.doutput.slice(0, n) : input.rowwise.data;
+  exchange_.dispatch(context, round, {to, weights}, sent, saved.source, scratch.exchange);
   {
     const At at(context.executor, Linear::fc1);
-    const fp8::Operands input = input_of(context, saved.fc1, plain, rows.input_cast, scratch);
-    if (in_fp8) context.quantizer->cast(saved.fc1, input, plain, kAll, purpose, round.end);
-    grouped_fprop(context, inner, input.rowwise, w.fc1, round.groups);
+    if (casts) context.quantizer->cast(saved.fc1, input, to, kAll, purpose, round.end);
+    grouped_fprop(context, inner, input.rowwise, w.fc1, round.groups, round.products);
   }
   if (!activates) return {};
   const At at(context.executor, Linear::fc2);
@@ -219,16 +270,17 @@ fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const 
 void MoeMlp::forward(const Context& context, const Tensor& y, const Tensor& residual, const Saved& saved,
                      const ExpertWeights& w, const Scratch& scratch) const {
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
+  const WeightedRows sent = tokens_to_send(context, saved, scratch, Purpose::both_passes);
   const std::int64_t rounds = exchange_.begin(context, saved.counts, scratch.exchange);
   for (std::int64_t k = rounds; k-- > 0;) {
     const Round round = exchange_.round(context, k, scratch.exchange);
     const Purpose purpose = k == 0 ? Purpose::both_passes : Purpose::forward_pass;  // further rounds are recomputed
     const fp8::Operands activation =
-        compute(context, round, rows_of(k, saved, scratch), true, purpose, saved, w, scratch);
+        compute(context, round, rows_of(k, saved, scratch), sent, true, purpose, saved, w, scratch);
     {
       const At at(context.executor, Linear::fc2);
       grouped_fprop(context, exchange_.results_of(round, scratch.exchange).rows, activation.rowwise, w.fc2,
-                    round.groups);
+                    round.groups, round.products);
     }
     exchange_.combine(context, round, false, scratch.exchange);
   }
@@ -242,23 +294,30 @@ void MoeMlp::recompute(const Context& context, const Saved& saved, const ExpertW
                        const Scratch& scratch) const {
   const operation::Recomputing again(context.executor);
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
+  const WeightedRows sent = tokens_to_send(context, saved, scratch, Purpose::both_passes);
   if (exchange_.begin(context, saved.counts, scratch.exchange) == 0) return;
-  compute(context, exchange_.round(context, 0, scratch.exchange), saved.rows, !saved.rows.recomputed,
+  compute(context, exchange_.round(context, 0, scratch.exchange), saved.rows, sent, !saved.rows.recomputed,
           Purpose::both_passes, saved, w, scratch);
 }
 
 void MoeMlp::backward_experts(const Context& context, const Tensor& dy, const ExpertGradients& dw, const Saved& saved,
                               const ExpertWeights& w, const Scratch& scratch) const {
   const Lease memory = context.lease("the scratch of experts", {scratch.all});
+  const fp8::Site gradient = saved.fc2.with(Role::output_gradient);
+  const Tensor sent = sends_fp8(saved) ? cast_to_send(context, gradient, scratch.sent_gradient,
+                                                      scale_inv_of(scratch.sent_gradient), dy, Purpose::both_passes)
+                                       : dy;
   const std::int64_t rounds = exchange_.begin(context, saved.counts, scratch.exchange);
+  WeightedRows tokens;
   for (std::int64_t k = 0; k < rounds; ++k) {
     const Round round = exchange_.round(context, k, scratch.exchange);
     const Rows& rows = rows_of(k, saved, scratch);
     if (k > 0) {
       const operation::Recomputing again(context.executor);
-      compute(context, round, rows, true, Purpose::both_passes, saved, w, scratch);
+      if (k == 1) tokens = tokens_to_send(context, saved, scratch, Purpose::recomputed);
+      compute(context, round, rows, tokens, true, Purpose::both_passes, saved, w, scratch);
     }
-    backward_round(context, round, dy, {dw.fc1, dw.fc2, dw.accumulate || k > 0}, rows, saved, w, scratch);
+    backward_round(context, round, sent, {dw.fc1, dw.fc2, dw.accumulate || k > 0}, rows, saved, w, scratch);
   }
   if (rounds > 0 || dw.accumulate) return;
   for (const Tensor& sum : {dw.fc1, dw.fc2})
@@ -266,20 +325,25 @@ void MoeMlp::backward_experts(const Context& context, const Tensor& dy, const Ex
                   [&](const tensor::Exec& exec) { kernels::fill_zero(exec, sum); });
 }
 
-void MoeMlp::backward_round(const Context& context, const Round& round, const Tensor& dy, const ExpertGradients& dw,
+void MoeMlp::backward_round(const Context& context, const Round& round, const Tensor& sent, const ExpertGradients& dw,
                             const Rows& rows, const Saved& saved, const ExpertWeights& w,
                             const Scratch& scratch) const {
   const std::int64_t n = round.rows;
-  const Tensor doutput = scratch.doutput.slice(0, n), dactivation = scratch.dactivation.slice(0, n);
+  const Tensor dactivation = scratch.dactivation.slice(0, n);
   const Tensor inner = rows.preactivation.slice(0, n), weights = rows.weights.slice(0, n);
   const auto [dinput, dweights] = exchange_.results_of(round, scratch.exchange);
-  exchange_.dispatch(context, round, {doutput, {}}, {dy, {}}, saved.source, scratch.exchange);
+  fp8::Operands dy_rows;
+  if (sends_fp8(saved))
+    dy_rows = arrived(context, Role::output_gradient, scratch.arrived_gradient, scale_inv_of(scratch.sent_gradient), n,
+                      d_.hidden);
+  const Tensor doutput = sends_fp8(saved) ? dy_rows.rowwise.data : scratch.doutput.slice(0, n);
+  exchange_.dispatch(context, round, {doutput, {}}, {sent, {}}, saved.source, scratch.exchange);
   const kernels::RowGroups& groups = round.groups;
   const bool in_fp8 = saved.fc2.on();
   {
     const At at(context.executor, Linear::fc2);
-    const fp8::Operands dy_rows = cast_gradient(context, round, saved.fc2, doutput, scratch);
-    grouped_dgrad(context, dactivation, dy_rows.rowwise, w.fc2, groups);
+    if (!sends_fp8(saved)) dy_rows = cast_gradient(context, round, saved.fc2, doutput, scratch);
+    grouped_dgrad(context, dactivation, dy_rows.rowwise, w.fc2, groups, round.products);
     // In FP8 the shape alone of a plain matrix is read, unless it is recomputed.
     const Tensor a = (!in_fp8 ? rows.activation : rows.recomputed ? scratch.activation : dactivation).slice(0, n);
     const Tensor recomputed = rows.recomputed ? a : Tensor{};
@@ -291,15 +355,14 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
     const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
     if (in_fp8 && rows.recomputed)
       context.quantizer->cast(saved.fc2, activation, a, fp8::Quantizer::Tokens::all, Purpose::recomputed, round.end);
-    grouped_wgrad(context, dw.fc2, dy_rows.columnwise, activation.columnwise, groups, dw.accumulate);
+    grouped_wgrad(context, dw.fc2, dy_rows.columnwise, activation.columnwise, groups, round.products, dw.accumulate);
   }
   {
     const At at(context.executor, Linear::fc1);
     const fp8::Operands dinner = cast_gradient(context, round, saved.fc1, inner, scratch);
-    const fp8::Operands input =
-        input_of(context, saved.fc1, in_fp8 ? doutput : rows.input.slice(0, n), rows.input_cast, scratch);
-    grouped_wgrad(context, dw.fc1, dinner.columnwise, input.columnwise, groups, dw.accumulate);
-    grouped_dgrad(context, dinput, dinner.rowwise, w.fc1, groups);
+    const fp8::Operands input = input_of_round(context, round, rows, saved, scratch);
+    grouped_wgrad(context, dw.fc1, dinner.columnwise, input.columnwise, groups, round.products, dw.accumulate);
+    grouped_dgrad(context, dinput, dinner.rowwise, w.fc1, groups, round.products);
   }
   exchange_.combine(context, round, true, scratch.exchange);
 }

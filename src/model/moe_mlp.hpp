@@ -26,6 +26,10 @@
 // zeros (ExpertDims::rows_multiple), which are cast and multiplied like all others and change no result. With current
 // scaling each round has a scale of its own. Forward computes the first round last: the scale that is left in the
 // scaling state is that of the first round, whose activation backward may cast again.
+//
+// With ExpertDims::sends_fp8 each rank casts its tokens, and in backward the gradients of their results, before they
+// are sent: a token once, not once for each of its experts, and half of the bytes travel. All ranks of an expert group
+// then have one scale. A row that arrives is the only copy of the matrix: wgrad reads it along columns as it lies.
 
 namespace shard8::model {
 
@@ -65,8 +69,9 @@ class MoeMlp {
 
     /// The weights, in `received`, and the preactivation.
     static Rows allocate(const Dims& dims, tensor::Arena& arena, tensor::Arena& received);
-    /// The input or its cast, and the activation or its cast.
-    void allocate_input(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena);
+    /// The input or its cast, in `received` if it arrives so, and the activation or its cast.
+    void allocate_input(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena,
+                        tensor::Arena& received);
     void allocate_activation(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena);
   };
   /// What forward writes for backward.
@@ -91,11 +96,15 @@ class MoeMlp {
     tensor::Tensor dnormed;   ///< (T, H)
     ExpertExchange::Scratch exchange;
     /// (R, H), (R, F). In FP8 forward has the input in doutput, and the activation in dactivation, until they are cast.
+    /// doutput is empty if all layers cast before they send.
     tensor::Tensor doutput, dactivation;
     tensor::Tensor activation;        ///< (R, F): Rows::activation of layers that recompute it
     fp8::CastBuffer activation_cast;  ///< Rows::activation_cast of these layers
     fp8::CastBuffer rowwise;          ///< casts that forward alone reads, one after the other; empty if there are none
     CastScratch gradient;             ///< casts of the gradients of fc2's and of fc1's output, one after the other
+    /// If tokens are cast before they are sent: (T, H) each, the casts of the tokens and of dy; (R, H), the gradients
+    /// of fc2's output that arrive.
+    fp8::CastBuffer sent, sent_gradient, arrived_gradient;
     /// Of rounds behind the first one; empty if there is never one. Layers in FP8 and others use the same memory.
     Rows further;
 
@@ -107,7 +116,7 @@ class MoeMlp {
   struct Routed {
     tensor::Tensor token_weights;  ///< (tokens of the micro-batch) fp32: 0 for padding
     std::int64_t step = 0, layer = 0, first_sequence = 0, sequence_stride = 1;  ///< see kernels::MoeDraw
-    tensor::Tensor counts{};  ///< (E) i32: the rows of each expert are added to it; empty: they are not counted
+    tensor::Tensor counts{};  ///< (E + kernels::kMoeSums) i32: sums of kernels::moe_count(); empty: nothing is counted
     tensor::Tensor
         balance{};  ///< a double as 8 bytes of u8: the sum of the balance over sequences is added to it, or empty
   };
@@ -140,6 +149,22 @@ class MoeMlp {
     return round == 0 ? saved.rows : scratch.further;
   }
   using Purpose = fp8::Quantizer::Purpose;
+  /// Whether this layer casts tokens before they are sent.
+  bool sends_fp8(const Saved& saved) const { return saved.fc1.on() && d_.experts.sends_fp8; }
+  /// Casts x (T, H) to `to` for dispatch(), and writes the inverse scale to `scale_inv`. Returns what is sent.
+  tensor::Tensor cast_to_send(const Context& context, const fp8::Site& site, const fp8::CastBuffer& to,
+                              const tensor::Tensor& scale_inv, const tensor::Tensor& x, Purpose purpose) const;
+  /// What is sent of the tokens: as they are, or their cast, which this function writes.
+  WeightedRows tokens_to_send(const Context& context, const Saved& saved, const Scratch& scratch,
+                              Purpose purpose) const;
+  /// Rows [0, n) of a matrix (R, H) that arrive cast.
+  static fp8::Operands arrived(const Context& context, fp8::Role role, const fp8::CastBuffer& in,
+                               const tensor::Tensor& scale_inv, std::int64_t n, std::int64_t cols);
+  /// (1) fp32, kept from forward to backward: the inverse scale of the input that arrives cast.
+  static tensor::Tensor input_scale_inv(const Saved& saved);
+  /// The input of fc1 as products read it: of forward, of backward.
+  fp8::Operands input_of_round(const Context& context, const Round& round, const Rows& rows, const Saved& saved,
+                               const Scratch& scratch) const;
   /// What products read of rows [0, n) of a matrix: `plain` (n, C), or if `site` is in FP8 the casts in `kept` and, of
   /// two copies, in Scratch::rowwise, to be written.
   fp8::Operands input_of(const Context& context, const fp8::Site& site, const tensor::Tensor& plain,
@@ -147,10 +172,13 @@ class MoeMlp {
   /// As input_of(), of the gradient of a linear's output for the round's rows, and casts it.
   fp8::Operands cast_gradient(const Context& context, const Round& round, const fp8::Site& site,
                               const tensor::Tensor& plain, const Scratch& scratch) const;
-  /// Writes `rows`, those of the round; the activation only if `activates`. Returns the activation as fc2 reads it.
-  fp8::Operands compute(const Context& context, const Round& round, const Rows& rows, bool activates, Purpose purpose,
-                        const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
-  void backward_round(const Context& context, const Round& round, const tensor::Tensor& dy, const ExpertGradients& dw,
+  /// Writes `rows`, those of the round; the activation only if `activates`. `sent`: of tokens_to_send(). Returns the
+  /// activation as fc2 reads it.
+  fp8::Operands compute(const Context& context, const Round& round, const Rows& rows, const WeightedRows& sent,
+                        bool activates, Purpose purpose, const Saved& saved, const ExpertWeights& w,
+                        const Scratch& scratch) const;
+  /// `sent`: dy (T, H), or its cast.
+  void backward_round(const Context& context, const Round& round, const tensor::Tensor& sent, const ExpertGradients& dw,
                       const Rows& rows, const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
 
   Norm norm_;

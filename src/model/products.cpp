@@ -35,30 +35,33 @@ void wgrad(const Context& context, const Tensor& dw, const Operand& dy, const Op
 }
 
 void grouped_fprop(const Context& context, const Tensor& y, const Operand& x, const Weight& weight,
-                   const kernels::RowGroups& groups) {
+                   const kernels::RowGroups& groups, std::int64_t tokens) {
   const Operand& w = weight.copy_for(fsdp::Pass::forward);
-  Product product{Product::Kind::fprop, y.rows(), y.cols(), x.cols(), format_of(x), format_of(w), y.dtype};
+  Product product{Product::Kind::fprop, tokens, y.cols(), x.cols(), format_of(x), format_of(w), y.dtype};
   product.groups = groups.rows.count();
+  const profile::StepTimer::OfExperts timed(context.timer());
   context.issue(product, [&](const tensor::Exec& exec) {
     kernels::grouped_gemm_fprop(exec, y, x, w, groups, context.workspace);
   });
 }
 
 void grouped_dgrad(const Context& context, const Tensor& dx, const Operand& dy, const Weight& weight,
-                   const kernels::RowGroups& groups) {
+                   const kernels::RowGroups& groups, std::int64_t tokens) {
   const Operand& w = weight.copy_for(fsdp::Pass::backward);
-  Product product{Product::Kind::dgrad, dx.rows(), dx.cols(), dy.cols(), format_of(dy), format_of(w), dx.dtype};
+  Product product{Product::Kind::dgrad, tokens, dx.cols(), dy.cols(), format_of(dy), format_of(w), dx.dtype};
   product.groups = groups.rows.count();
+  const profile::StepTimer::OfExperts timed(context.timer());
   context.issue(product, [&](const tensor::Exec& exec) {
     kernels::grouped_gemm_dgrad(exec, dx, dy, w, groups, context.workspace);
   });
 }
 
 void grouped_wgrad(const Context& context, const Tensor& dw, const Operand& dy, const Operand& x,
-                   const kernels::RowGroups& groups, bool accumulate) {
-  Product product{Product::Kind::wgrad, dy.cols(),    dw.cols(), dy.rows(),
+                   const kernels::RowGroups& groups, std::int64_t tokens, bool accumulate) {
+  Product product{Product::Kind::wgrad, dy.cols(),    dw.cols(), tokens,
                   format_of(dy),        format_of(x), dw.dtype,  accumulate};
   product.groups = groups.rows.count();
+  const profile::StepTimer::OfExperts timed(context.timer());
   context.issue(product, [&](const tensor::Exec& exec) {
     kernels::grouped_gemm_wgrad(exec, dw, dy, x, groups, accumulate, context.workspace);
   });

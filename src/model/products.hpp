@@ -45,13 +45,14 @@ void dgrad(const Context& context, const tensor::Tensor& dx, const tensor::Opera
 void wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x,
            bool accumulate);
 
-// The products of kernels/grouped_gemm.hpp, with its shapes. In the record their tokens are the rows of x.
+// The products of kernels/grouped_gemm.hpp, with its shapes. Their descriptions have `tokens` tokens of all groups
+// together: a device may alone know how many there are.
 
 void grouped_fprop(const Context& context, const tensor::Tensor& y, const tensor::Operand& x, const Weight& w,
-                   const kernels::RowGroups& groups);
+                   const kernels::RowGroups& groups, std::int64_t tokens);
 void grouped_dgrad(const Context& context, const tensor::Tensor& dx, const tensor::Operand& dy, const Weight& w,
-                   const kernels::RowGroups& groups);
+                   const kernels::RowGroups& groups, std::int64_t tokens);
 void grouped_wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Operand& dy,
-                   const tensor::Operand& x, const kernels::RowGroups& groups, bool accumulate);
+                   const tensor::Operand& x, const kernels::RowGroups& groups, std::int64_t tokens, bool accumulate);
 
 }  // namespace shard8::model

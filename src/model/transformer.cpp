@@ -161,7 +161,8 @@ MoeMlp::Routed Transformer::routed(std::int64_t layer, const MicroBatch& micro_b
                         .first_sequence = micro_batch.first_sequence,
                         .sequence_stride = micro_batch.sequence_stride};
   if (!counted) return routed;
-  routed.counts = activations_.expert_rows.slice(layer - model_.moe.dense_layers, 1).reshaped({model_.moe.experts});
+  const Tensor& sums = activations_.expert_rows;
+  routed.counts = sums.slice(layer - model_.moe.dense_layers, 1).reshaped({sums.cols()});
   routed.balance = activations_.balance;
   return routed;
 }

@@ -225,6 +225,8 @@ Report make_report(const StepRecord& steps, const CollectiveLog& log, const Repo
     report.energy = energy_over_ranks(*input.energy, report.measured_steps(), tokens, gather);
   }
   report.validation = input.validation;
+  if (input.experts && report.measured_steps() > 0)
+    report.experts = experts_over_ranks(*input.experts, steps.sum(), report.measured_steps(), report.in_flight, gather);
   if (input.checkpoints) {
     const auto stall = static_cast<std::size_t>(Phase::checkpoint_stall);
     report.checkpoints =

@@ -10,6 +10,7 @@
 
 #include "profile/collective_log.hpp"
 #include "profile/energy.hpp"
+#include "profile/experts.hpp"
 #include "profile/figures.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"
@@ -59,6 +60,7 @@ struct ReportInput {
   const IssueTimes* issues = nullptr;             ///< of this rank; null: no device computes
   std::optional<CheckpointCounts> checkpoints{};  ///< of this rank; none: the run writes no checkpoints
   std::optional<ValidationFigures> validation{};  ///< none: the run does not validate
+  std::optional<ExpertCounts> experts{};          ///< of this rank's measured steps; none: no layer has experts
   std::optional<MeasuredUse> processor{};         ///< of this rank; none: it was not read
   std::optional<EnergyCounts> energy{};           ///< of this rank; none: nothing looked for counters
   std::optional<ExchangeMethods> methods{};       ///< none: tensor and expert groups have one rank
@@ -117,6 +119,7 @@ struct Report {
   std::optional<EnergyFigures> energy{};           ///< of the measured steps
   std::optional<CheckpointFigures> checkpoints{};  ///< of the whole run, the steps left out included
   std::optional<ValidationFigures> validation{};   ///< of the whole run
+  std::optional<ExpertFigures> experts{};          ///< of the measured steps; none: no layer has experts
   std::optional<CompareOff> compare_off{};         ///< make_report() leaves it empty
   /// What a skeleton run kept of a step, run.skeleton; empty: it trained. make_report() leaves it empty.
   std::string skeleton{};

@@ -413,6 +413,7 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   if (!report.issues.empty()) summary["host_issue"] = issues_of(report);
   if (report.processor) summary["processor"] = processor_of(*report.processor);
   if (report.energy) summary.update(Json::parse(to_json(*report.energy)));
+  if (report.experts) summary["experts"] = Json::parse(to_json(*report.experts));
   if (report.checkpoints) summary["checkpoints"] = checkpoints_of(*report.checkpoints);
   if (report.validation) summary["validation"] = validation_of(*report.validation);
   Json memory = Json::array();

@@ -200,6 +200,7 @@ std::string to_text(const Report& report) {
     exchanges(out, report);
     collectives(out, report);
     in_flight(out, report);
+    if (report.experts) text += to_text(*report.experts, report.hosts);
     casts(out, report);
     issues(out, report);
     checkpoints(out, report);

@@ -118,12 +118,13 @@ bool StepTimer::collect_timings() {
   StepTimes times;
   times.total = ended_total_;
   for (std::size_t i = 0; i < ended_.size(); ++i) {
-    const auto& [phase, part, exchange, note] = ended_[i];
+    const auto& [phase, part, exchange, note, experts] = ended_[i];
     times.phase[at(phase)] += seconds[i];
     const bool backward = phase == static_cast<int>(Phase::backward);
     if (part < 0 || !has_parts(static_cast<Phase>(phase))) continue;
     times.part[backward ? 1 : 0][at(part)] += seconds[i];
     if (part == static_cast<int>(Part::tensor_comm)) times.exchange[at(exchange)] += seconds[i];
+    if (experts) times.experts += seconds[i];
   }
   steps_.add(times);
   if (ended_step_) trace_step(seconds);
@@ -168,6 +169,7 @@ StepTimer::Scope StepTimer::exchange(Exchange exchange, std::string_view name, i
 StepTimer::Scope StepTimer::counted_part(Part part, int exchange, std::string_view name, int peer) {
   const Phase phase = current_phase();
   Owner owner{owner_.phase, static_cast<int>(part), exchange};
+  owner.experts = of_experts_ && part == Part::gemm;
   if (tracing_) describe(owner, name, peer);
   return Scope(*this, region_of(phase, part), owner, has_parts(phase) || tracing_);
 }

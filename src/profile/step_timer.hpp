@@ -80,6 +80,7 @@ class StepTimer {
     int part = -1;              ///< -1: none
     int exchange = kExchanges;  ///< kExchanges: none
     int note = -1;              ///< of TraceRecorder; -1: none
+    bool experts = false;       ///< products of experts
     bool operator==(const Owner&) const = default;
   };
 
@@ -121,6 +122,18 @@ class StepTimer {
   [[nodiscard]] Scope part(Part part, std::string_view name = {});
   /// part(Part::tensor_comm), counted for this exchange as well.
   [[nodiscard]] Scope exchange(Exchange exchange, std::string_view name = {}, int peer = -1);
+  /// While it exists, parts gemm count for StepTimes::experts as well. It sets no mark.
+  class OfExperts {
+   public:
+    explicit OfExperts(StepTimer& timer) : timer_(timer), before_(std::exchange(timer.of_experts_, true)) {}
+    OfExperts(const OfExperts&) = delete;
+    OfExperts& operator=(const OfExperts&) = delete;
+    ~OfExperts() { timer_.of_experts_ = before_; }
+
+   private:
+    StepTimer& timer_;
+    bool before_;
+  };
   /// Times how long the host takes to issue the work.
   [[nodiscard]] IssueTimes::Scope issue(Issue issue) {
     return {uncounted_ ? uncounted_issues_ : issues_, issue, trace()};
@@ -172,6 +185,7 @@ class StepTimer {
   std::unique_ptr<StepClock> clock_;
   base::Progress* progress_ = nullptr;
   Owner owner_;                         ///< current
+  bool of_experts_ = false;             ///< see OfExperts
   std::optional<Owner> unmarked_part_;  ///< a part that has ended, but whose mark was omitted
   std::vector<Owner> owners_;           ///< of each interval of the current step
   std::vector<Owner> ended_;            ///< of each interval of the step that ended last

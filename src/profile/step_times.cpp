@@ -28,6 +28,7 @@ StepTimes& StepTimes::operator+=(const StepTimes& other) {
   add(phase, other.phase);
   for (std::size_t direction = 0; direction < part.size(); ++direction) add(part[direction], other.part[direction]);
   add(exchange, other.exchange);
+  experts += other.experts;
   return *this;
 }
 

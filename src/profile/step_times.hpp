@@ -23,11 +23,12 @@ struct StepTimes {
   std::array<std::array<double, kParts>, 2> part{};  ///< [0] inside forward, [1] inside backward
   /// tensor_comm of forward plus backward, by exchange; [kExchanges]: what counts as no exchange.
   std::array<double, kExchanges + 1> exchange{};
+  double experts = 0;  ///< gemm of forward plus backward: products of experts
 
   StepTimes& operator+=(const StepTimes& other);
 };
 
-/// The times of a run's steps on this rank, in memory that does not grow with the steps: 280 bytes for each of at most
+/// The times of a run's steps on this rank, in memory that does not grow with the steps: 312 bytes for each of at most
 /// 4096 blocks of consecutive steps. A block is one step until there are more measured steps than blocks. Then two
 /// neighbours become one block, again and again: all blocks but the last have the same power of two of steps. Sums are
 /// of all steps. The steps before the first block, which figures leave out, are only counted and summed up.

@@ -9,6 +9,8 @@
 #include "comm/mesh.hpp"
 #include "model/activations.hpp"
 #include "operation/executor.hpp"
+#include "profile/experts.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
 
@@ -17,13 +19,14 @@ struct ExpertStep {
   double balance = 0;  ///< the balance loss, which is not part of the loss: mean over sequences, sum over layers
   std::int64_t least = 0, most = 0;  ///< rows of an expert
   double mean = 0;                   ///< rows of an expert
+  profile::ExpertCounts counts{};    ///< of this step on this rank; the members above are part of it
 };
 
 /// Sums what a step's layers counted of their experts over all ranks. Takes memory when it is made alone.
 class ExpertSums {
  public:
-  /// The arguments must outlive the object. `sequences`: of the global batch.
-  ExpertSums(const comm::Mesh& mesh, const model::Activations& activations, std::int64_t sequences);
+  /// The arguments must outlive the object.
+  ExpertSums(const Setup& setup, const comm::Mesh& mesh, const model::Activations& activations);
 
   /// Of the step whose micro-batches are over. Waits for the execution space. Collective.
   ExpertStep sum(operation::Executor& executor);
@@ -31,10 +34,14 @@ class ExpertSums {
   std::span<const std::uint64_t> rows() const;
 
  private:
+  /// What this rank counted of all layers in a step. Bytes are those of the rows that are dispatched and combined.
+  profile::ExpertCounts own_counts() const;
+
+  const Setup& setup_;
   const comm::Mesh& mesh_;
   const model::Activations& activations_;
-  std::int64_t sequences_;
-  std::vector<std::int32_t> own_;     ///< rows of this rank's tokens
+  std::size_t experts_, sums_;        ///< of a layer: its experts, and its numbers in own_
+  std::vector<std::int32_t> own_;     ///< Activations::expert_rows
   std::vector<std::uint64_t> words_;  ///< of base::ExactSum, then rows
 };
 

@@ -26,6 +26,7 @@ namespace {
 constexpr std::string_view kDecay = "optimizer.decay_steps";
 constexpr std::string_view kHeadDim = "model.head_dim";
 constexpr std::string_view kExpertFfn = "moe.ffn";
+constexpr std::string_view kDispatch = "moe.dispatch";
 constexpr std::array<std::string_view, 2> kInputs = {"data.path", "model.init_file"};  // compared by content
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -66,6 +67,7 @@ std::optional<std::string> value_before(const ManifestKey& key,
   if (key.key == "data.validation") return "0.0";  // they trained on all data
   if (key.key == "model.qk_norm") return "false";
   if (key.key == "moe.experts") return "0";
+  if (key.key == kDispatch) return "bf16";
   if (key.key == kHeadDim) return head_dim_of(saved);
   return std::nullopt;
 }
@@ -111,7 +113,7 @@ std::vector<DeckChange> deck_changes(const std::vector<ManifestKey>& saved, cons
     if (found == before.end() || found->second->value == k.value || (keeps_decay && k.key == kDecay)) continue;
     // Nobody has changed a default that follows from others, as the number of steps that are not timed does.
     const std::string_view fallback = deck::to_string(deck::Origin::fallback);
-    const bool derived = may_change_at_restart(k.key) || k.key == kHeadDim || k.key == kExpertFfn;
+    const bool derived = may_change_at_restart(k.key) || k.key == kHeadDim || k.key == kExpertFfn || k.key == kDispatch;
     if (derived && k.origin == fallback && found->second->origin == fallback) continue;
     changes.push_back({k.key, found->second->value, k.value});
   }

@@ -177,7 +177,10 @@ std::size_t expert_workspace_bytes(const model::Dims& d, const fp8::Recipe& reci
   const std::size_t plain = bytes_of(d.compute, tensor::Scaling::none, false);
   if (recipe.expert_layers() == 0) return plain;
   constexpr auto kRole = fp8::Role::input;
-  return std::max(plain, bytes_of(recipe.dtype(kRole), recipe.rowwise(kRole), recipe.transposed(kRole, false)));
+  const auto in_fp8 = [&](bool transposed) { return bytes_of(recipe.dtype(kRole), recipe.rowwise(kRole), transposed); };
+  // What arrives cast is not transposed, what is cast here is.
+  const std::size_t arrived = d.experts.sends_fp8 ? in_fp8(false) : 0;
+  return std::max({plain, arrived, in_fp8(recipe.transposed(kRole, false))});
 }
 
 }  // namespace

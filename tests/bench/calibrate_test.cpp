@@ -186,6 +186,21 @@ TEST(Calibrate, FileReadsBack) {
   EXPECT_GE(kinds.size(), alone ? 0u : 4u);
 }
 
+// Each step has another number of rows at each expert, the record the mean.
+TEST(Calibrate, ExpertsWithAnyNumberOfRows) {
+  const int ranks = world_size();
+  const std::string experts = fmt::format("moe: {{experts: 4, experts_per_token: 2, ffn: 64, capacity: {}}}", ranks);
+  deck::Config config = config_of(ranks, "none", experts.c_str());
+  config.mesh.expert = ranks;
+  const Timed t = timed(config);
+  if (t.rank != 0) return;
+  for (const RankTimes& rank : t.times.ranks) EXPECT_GE(rank.computed_s.size(), 3u);
+  const machine::Machine m = machine_of({t.times}, {});
+  sum_of(m, t.step);
+  EXPECT_TRUE(std::any_of(m.products.begin(), m.products.end(),
+                          [&](const auto& row) { return row.product.groups == 4 / ranks; }));
+}
+
 TEST(Calibrate, StopsInTime) {
   const auto begin = std::chrono::steady_clock::now();
   profile::CollectiveLog log;

@@ -81,8 +81,8 @@ class MadeTrace {
   }
   void end_step(std::int64_t begin) { recorder_.add_step({recorder_.step(), 1000 * begin, 1000 * at_}); }
   std::int64_t now() const { return at_; }
-  RankTimes times(const operation::Operations& step, bool on_device = false) const {
-    return times_of(recorder_, step, on_device, {{"shard", {1, 2}}, {"replicate", {2, 1}}});
+  RankTimes times(const operation::Operations& step, bool on_device = false, bool with_experts = false) const {
+    return times_of(recorder_, step, on_device, {{"shard", {1, 2}}, {"replicate", {2, 1}}}, with_experts);
   }
 
  private:
@@ -293,6 +293,20 @@ std::vector<TracedCall> calls_slowed_by(double copies_factor, double sums_factor
     calls.push_back({.seconds = 100e-6 / rate, .in_flight = f});
   }
   return calls;
+}
+
+// A kernel that is slowed down less than others would be faster than memory without their factor.
+TEST(CalibrateTimes, NothingIsFasterThanTheDevice) {
+  std::vector decks{deck_of(WorkKey::of(kernel(1000)), calls_slowed_by(1.04, 2))};
+  const TracedCall beside{.seconds = 100e-6, .in_flight = InFlight::of(Load::sums, 1)};
+  decks[0].ranks[0].work[WorkKey::of(kernel(1'000'000))] = std::vector(4, beside);
+  for (const auto& [bandwidth, seconds] : {std::pair{30e9, 50e-6}, {15e9, 100e-6}}) {  // 1 MB in 50 us are 20 GB/s
+    machine::Machine m;
+    m.copies_in_node = true;
+    m.bandwidth = {bandwidth, 0, 0};
+    EXPECT_EQ(add_work(m, decks, true, 0).size(), seconds < 60e-6 ? 1u : 2u);
+    EXPECT_NEAR(m.kernels.at(1).seconds, seconds, 1e-9);
+  }
 }
 
 TEST(CalibrateTimes, FindsTheSlowdownByEachLoad) {

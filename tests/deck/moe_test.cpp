@@ -53,6 +53,20 @@ TEST(Moe, keys_and_defaults) {
   EXPECT_FALSE(with({}).config.model.has_dense_layers());
 }
 
+TEST(Moe, rows_are_sent_in_fp8_where_a_matrix_has_one_scale) {
+  const auto dispatch = [](const Overrides& overrides) { return with(overrides).config.model.moe.dispatch; };
+  for (const std::string recipe : {"delayed", "current"}) {
+    EXPECT_EQ(dispatch({"moe.ffn=128", "fp8.recipe=" + recipe}), MoeDispatch::fp8);
+    EXPECT_EQ(dispatch({"moe.ffn=128", "moe.dispatch=bf16", "fp8.recipe=" + recipe}), MoeDispatch::bf16);
+  }
+  EXPECT_EQ(dispatch({"moe.ffn=64", "fp8.recipe=mxfp8"}), MoeDispatch::bf16);
+  EXPECT_NE(
+      error_of({"moe.ffn=64", "moe.dispatch=fp8", "fp8.recipe=mxfp8"}).find("moe.dispatch = fp8 does not go with"),
+      std::string::npos);
+  EXPECT_NE(error_of({"moe.dispatch=fp8"}).find("moe.dispatch = fp8 does not go with fp8.recipe = none"),
+            std::string::npos);
+}
+
 TEST(Moe, without_experts_every_layer_is_dense) {
   const ModelConfig m = with({"moe.experts=0", "model.layers=3"}).config.model;
   EXPECT_FALSE(m.moe.on());
@@ -150,6 +164,7 @@ TEST(Moe, the_description_names_the_experts) {
       text({"moe.dense_layers=1", "moe.ffn=24", "moe.routing=zipf", "mesh.tensor=2", "mesh.expert=2"});
   EXPECT_NE(other.find("ffn 192 in the first layer, then 8 experts of ffn 24"), std::string::npos) << other;
   EXPECT_NE(other.find("routing zipf with skew 1, balance 0; 4 on each of 2 ranks;"), std::string::npos) << other;
+  EXPECT_NE(text({"fp8.recipe=delayed"}).find("holds 2 times the mean, rows are sent in FP8\n"), std::string::npos);
   EXPECT_EQ(describe(load_text(kLeastDeck, "a.yaml").config).find("experts"), std::string::npos);
 }
 

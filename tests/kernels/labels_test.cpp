@@ -117,6 +117,7 @@ std::vector<Operator> moe_operators(DType dtype) {
   const auto total = std::make_shared<Total>();
   const auto routing = [=] { return kernels::MoeRouting{*probabilities, *chosen, *weights}; };
   const auto sent = std::make_shared<Buffer>(Shape{1, e}, DType::i32, 1.0), first = ints({1, e});
+  const auto counted = ints({e + kernels::kMoeSums});
   const auto table = ints({kernels::moe_dispatch_table_count(1, e, 1)}), end = ints({1});
   const auto received = make({16 * e, h}, dtype);
   const auto dispatch = [=] { return kernels::MoeDispatch{*sent, 0, 16 * e, 16, *first, *first, *end, *table}; };
@@ -130,7 +131,10 @@ std::vector<Operator> moe_operators(DType dtype) {
       {"moe_draw", [=](const Exec& exec) { kernels::moe_draw(exec, *chosen, {.experts = e}); }},
       {"moe_draw", [=](const Exec& exec) { kernels::moe_draw(exec, *chosen, {.balanced = false, .experts = e}); }},
       {"moe_sort", [=](const Exec& exec) { kernels::moe_sort(exec, *counts, *position, *source, *chosen, *tokens); }},
-      {"moe_count", [=](const Exec& exec) { kernels::moe_count(exec, *counts, *counts); }},
+      {"moe_count",
+       [=](const Exec& exec) {
+         kernels::moe_count(exec, *counted, *sent, {0, 16 * e, 16});
+       }},
       {"moe_gather_rows", [=](const Exec& exec) { kernels::moe_gather_rows(exec, *rows, *x, *source, 2); }},
       {"moe_gather_values", [=](const Exec& exec) { kernels::moe_gather_values(exec, *values, *weights, *source); }},
       {"moe_combine", [=](const Exec& exec) { kernels::moe_combine(exec, *x, {}, *rows, *position); }},

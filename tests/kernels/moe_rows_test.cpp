@@ -58,12 +58,6 @@ TEST(MoeSort, OneExpertHasAll) {
   expect_sorted(c, Buffer({c.tokens, 1}, DType::i32, 8), moe_token_weights(c.tokens));
 }
 
-TEST(MoeSort, CountsAdd) {
-  const Buffer totals({3}, DType::i32, Doubles{1, 2, 3});
-  kernels::moe_count(Exec(), totals, Buffer({3}, DType::i32, Doubles{10, 0, 30}));
-  EXPECT_TRUE(same_bits(totals.get(), Doubles{11, 2, 33}));
-}
-
 /// Lengths of rows: single elements, no whole packs, whole packs, several blocks of a host's sums.
 const std::vector<std::int64_t> kHidden{1, 7, 64, 520};
 

@@ -254,7 +254,10 @@ TEST(MoeErrors, SaysWhatDoesNotFit) {
   EXPECT_THROW(kernels::moe_gather_rows(Exec(), f, wide, Buffer({4}, DType::i32), 1), base::Error);
   EXPECT_THROW(kernels::moe_combine(Exec(), f, wide, f, i), base::Error);
   EXPECT_THROW(kernels::moe_swiglu_forward(Exec(), f, f, t), base::Error);
-  EXPECT_THROW(kernels::moe_count(Exec(), i, Buffer({4}, DType::i32)), base::Error);
+  const Buffer five({2 + kernels::kMoeSums}, DType::i32);
+  EXPECT_THROW(kernels::moe_count(Exec(), five, i, {0, 4, 1}), base::Error);  // 4 ranks, 2 experts
+  EXPECT_THROW(kernels::moe_count(Exec(), five, Buffer({2, 2}, DType::i32), {2, 4, 1}), base::Error);  // no such rank
+  EXPECT_THROW(kernels::moe_count(Exec(), i, Buffer({2, 2}, DType::i32), {0, 4, 1}), base::Error);
 }
 
 }  // namespace

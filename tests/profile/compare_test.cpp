@@ -49,6 +49,23 @@ TEST(Runs, steps_that_are_longer_are_named) {
   EXPECT_EQ(figure(copy.compared(), "step", "p50").verdict, ComparedFigure::Verdict::within);
 }
 
+TEST(Runs, experts_are_shown_and_not_judged) {
+  const Copy copy;
+  copy.change([](Json& summary) {
+    summary["experts"] = {{"tokens", {{"least", 0}, {"mean", 16.0}, {"most", 40}}},
+                          {"busiest", 1.5},
+                          {"rounds", {{"mean", 1.25}, {"most", 2}}}};
+  });
+  const auto c = copy.compared();
+  EXPECT_EQ(c.exceeded, Texts{});
+  EXPECT_EQ(figure(c, "experts", "tokens of an expert, most by mean").b, 2.5);
+  EXPECT_EQ(figure(c, "experts", "rows of the busiest rank by mean").b, 1.5);
+  EXPECT_EQ(figure(c, "experts", "rounds of a layer").b, 1.25);
+  EXPECT_FALSE(figure(c, "experts", "rounds of a layer").a) << "a has no experts";
+  EXPECT_EQ(to_text(compare_runs(read_run(Copy::recorded("a")), read_run(Copy::recorded("b")), {}), {}).find("experts"),
+            std::string::npos);
+}
+
 TEST(Runs, a_difference_that_twelve_steps_do_not_know_is_not_named) {
   const Copy copy;
   copy.slow("forward", "gemm", 1.6);

@@ -104,6 +104,52 @@ TEST(StepTimer, exchanges_with_costly_marks) {
   expect_exchanges(timer.steps().blocks().back().sum);
 }
 
+/// Products of experts count as gemm, too; what is inside them or between them does not count as products of experts.
+void products_in_a_step(StepTimer& timer) {
+  timer.begin_step();
+  {
+    const auto forward = timer.phase(Phase::forward);
+    {
+      const auto router = timer.part(Part::gemm);
+      advance(1);
+    }
+    const StepTimer::OfExperts experts(timer);
+    {
+      const auto product = timer.part(Part::gemm);
+      advance(2);
+      const auto exchange = timer.exchange(Exchange::dispatch);  // suspends the product
+      advance(4);
+    }
+    const auto activation = timer.part(Part::elementwise);
+    advance(8);
+  }
+  {
+    const auto backward = timer.phase(Phase::backward);
+    {
+      const StepTimer::OfExperts experts(timer);
+      const auto product = timer.part(Part::gemm);
+      advance(16);
+    }
+    const auto qkv = timer.part(Part::gemm);
+    advance(32);
+  }
+  timer.end_step();
+}
+
+TEST(StepTimer, products_of_experts) {
+  int marks = 0;
+  for (const bool costly : {false, true}) {
+    StepTimer timer(costly ? std::unique_ptr<StepClock>(std::make_unique<CostlyClock>(marks))
+                           : std::make_unique<HostClock>(fake_now));
+    products_in_a_step(timer);
+    const StepTimes& t = timer.steps().blocks().back().sum;
+    EXPECT_NEAR(1e3 * t.experts, 18, kTolerance);
+    EXPECT_NEAR(part_ms(t, 0, Part::gemm), 3, kTolerance);
+    EXPECT_NEAR(part_ms(t, 1, Part::gemm), 48, kTolerance);
+    EXPECT_NEAR(exchange_ms(t, Exchange::dispatch), 4, kTolerance);
+  }
+}
+
 // An exchange needs as many marks as a part, and one more where another exchange follows at once.
 TEST(StepTimer, exchanges_omit_costly_marks) {
   using Exchanges = std::vector<Exchange>;

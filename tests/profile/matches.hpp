@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <regex.h>
 
+#include <sstream>
 #include <string>
 
 namespace shard8::profile::tests {
@@ -20,6 +21,15 @@ inline bool matches(const std::string& text, const std::string& pattern) {
   const bool found = ::regexec(&regex, text.c_str(), 0, nullptr, 0) == 0;
   ::regfree(&regex);
   return found;
+}
+
+/// Fails unless a line of the text matches the pattern.
+inline void expect_line(const std::string& text, const std::string& pattern) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (matches(line, pattern)) return;
+  }
+  ADD_FAILURE() << "no line matches\n" << pattern << "\nin\n" << text;
 }
 
 }  // namespace shard8::profile::tests

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -354,14 +353,6 @@ TEST(Reports, no_checkpoint_was_written) {
   EXPECT_EQ(all[0].checkpoints->slowest_bytes_per_s, 0);
   EXPECT_EQ(all[0].checkpoints->durable_mean_s, 0);
   EXPECT_EQ(to_text(all[0]).find("durable"), std::string::npos);
-}
-
-void expect_line(const std::string& text, const std::string& pattern) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (matches(line, pattern)) return;
-  }
-  ADD_FAILURE() << "no line matches\n" << pattern << "\nin\n" << text;
 }
 
 TEST(Text, has_the_tables) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <barrier>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,6 +100,9 @@ class Job {
   explicit Job(bool with_casts = false, bool with_checkpoints = false)
       : with_casts_(with_casts), with_checkpoints_(with_checkpoints) {}
 
+  /// Changes the input of a rank; empty: nothing.
+  std::function<void(int rank, ReportInput& input)> change_input;
+
   /// Figures leave out the first `skip` of `steps` steps.
   std::array<Report, kRanks> reports(int steps, ReportInput input, int skip = 0) {
     std::array<Report, kRanks> all;
@@ -112,6 +116,7 @@ class Job {
           times.add(step);
         }
         input.host = "node0" + std::to_string(r / 2);
+        if (change_input) change_input(r, input);
         if (with_casts_) input.casts = synthetic_casts(r);
         if (with_checkpoints_) input.checkpoints = synthetic_checkpoints(r);
         const int measured = steps - skip;

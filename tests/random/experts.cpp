@@ -78,6 +78,13 @@ void draw_capacity(RandomDeck& d, Draw& draw) {
   with_experts(d, [&](auto& moe) { moe.capacity = draw.chance(0.4) ? 1 : draw.real(1, 4); });
 }
 
+void draw_dispatch(RandomDeck& d, Draw& draw) {
+  using deck::MoeDispatch;
+  with_experts(d, [&](auto& moe) {
+    if (d.config.fp8.per_tensor()) moe.dispatch = draw.chance(0.5) ? MoeDispatch::fp8 : MoeDispatch::bf16;
+  });
+}
+
 void draw_dense_layers(RandomDeck& d, Draw& draw) {
   with_experts(
       d, [&](auto& moe) { moe.dense_layers = draw.chance(0.5) ? 0 : draw.between(0, d.config.model.layers - 1); });

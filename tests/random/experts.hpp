@@ -22,6 +22,7 @@ void draw_balance(RandomDeck& deck, Draw& draw);
 void draw_routing(RandomDeck& deck, Draw& draw);
 void draw_skew(RandomDeck& deck, Draw& draw);
 void draw_capacity(RandomDeck& deck, Draw& draw);
+void draw_dispatch(RandomDeck& deck, Draw& draw);
 void draw_dense_layers(RandomDeck& deck, Draw& draw);
 
 }  // namespace shard8::test

@@ -226,6 +226,7 @@ constexpr Generator kGenerators[] = {
     {"moe.routing", draw_routing},
     {"moe.skew", draw_skew},
     {"moe.capacity", draw_capacity},
+    {"moe.dispatch", draw_dispatch},
     {"moe.dense_layers", draw_dense_layers},
     {"data.kind",
      [](RandomDeck& d, Draw& draw) {

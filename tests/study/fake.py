@@ -56,6 +56,10 @@ if "run.skeleton" in deck:
 if deck.get("model.heads") == "12":
     summary["processor"] = {{"busy": ranks > 1, "worst_rank": 0, "cpu": [0.5, 0.75], "without_core": [0.375, 0.0],
                             "involuntary_switches_per_s": [80.0, 1.0], "other_programs": [0.0, 0.125]}}
+if "moe.skew" in deck:
+    skew = float(deck["moe.skew"])
+    summary["experts"] = {{"tokens": {{"least": 1, "mean": 4.0, "most": 8}}, "busiest": 1 + skew, "rounds": {{"mean": 1.5, "most": 2}},
+                          **{{key: {{"mean": repeat * 0.25}} for key in ("dispatched_bytes", "dispatch_s", "products_s", "combine_s")}}}}
 if deck.get("model.heads") in ("9", "11"):
     summary["end"] = {{"finished": False, "next_step": 3}}
 with open(folder + "/{summary}", "w") as file:

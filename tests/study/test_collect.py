@@ -63,6 +63,21 @@ class Collect(unittest.TestCase):
         error = fake.run("--collect")[2]
         self.assertIn("scaling: of {'x.z': '1'} no run on 2 ranks is done: speed-up and efficiency are over 4 ranks", error)
 
+    def test_experts_have_columns(self):
+        fake = Fake("experts")
+        fake.study("deck: deck.yaml\nfolder: out\nrepeats: 2\nsweep:\n  - {ranks: 2, moe.routing: balanced}\n"
+                   "  - {ranks: 2, moe.routing: zipf, moe.skew: [0.5, 1]}\n")
+        code, out, error = fake.run()
+        self.assertEqual(code, 0, error)
+        runs = {row["run"]: row for row in rows(fake.path("out/runs.csv"))}
+        points = {row["moe.skew"]: row for row in rows(fake.path("out/points.csv"))}
+        self.assertEqual([row["busiest_rank"] for row in runs.values()], ["", "1.5", "2.0"] * 2)
+        self.assertEqual((points["1"]["expert_tokens_mean"], points["1"]["expert_tokens_most"]), ("4.0", "8.0"))
+        self.assertEqual((points["1"]["busiest_rank"], points["1"]["expert_rounds"]), ("2.0", "1.5"))
+        self.assertEqual(points["1"]["dispatch_s"], "0.375")  # of 0.25 and 0.5
+        self.assertIn("expert_tokens_most  busiest_rank", out)
+        self.assertNotIn("busiest_rank", self.out)
+
     def test_points_of_skeletons_have_steps_and_no_rates(self):
         fake = Fake("skeleton")
         fake.study("deck: deck.yaml\nfolder: out\nscaling: strong\nsweep:\n  - {ranks: [1, 2], model.heads: 6}\n"

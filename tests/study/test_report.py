@@ -193,6 +193,29 @@ class Report(unittest.TestCase):
             self.assertIn(f"<title>{tip}</title>", text)
         self.assertEqual(text.count("first repeat"), 0)
 
+    def test_step_time_over_a_swept_number(self):
+        samples.study("dial_study")
+        with open("dial_study/study.json", encoding="utf-8") as file:
+            study = json.load(file)
+        first, steps = study["points"][0], {"": 0.004, "2": 0.009, "0": 0.005, "0.5": 0.006}
+        study.update(scaling="", swept=["ranks", "moe.routing", "moe.skew", "mesh.tensor"], points=[
+            {**first, "moe.routing": "zipf" if skew else "balanced", "moe.skew": skew, "step_p50_s": seconds}
+            for skew, seconds in steps.items()])
+        samples.write("dial_study/study.json", json.dumps(study))
+        done = plot("dial_study", "--png", "dial_png")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = read("dial_study/report.html")
+        self.assertEqual(re.findall(r'<section id="(\w+)">', text)[0], "dial_moe_skew")
+        self.assertIn("dial_moe_skew.png", os.listdir("dial_png"))
+        for tip in ("routing balanced: 4 at the end", "routing zipf: 9 at the end", "routing zipf: 5 ms at moe.skew 0.0",
+                    "routing zipf: 6 ms at moe.skew 0.5", "routing zipf: 9 ms at moe.skew 2.0"):
+            self.assertIn(f"<title>{tip}</title>", text)
+        self.assertNotIn("dial_mesh", text)  # its points have one number, and it is no dial
+        study["points"] = study["points"][:2]  # one number
+        samples.write("dial_study/study.json", json.dumps(study))
+        self.assertEqual(plot("dial_study").returncode, 0)
+        self.assertNotIn("dial", re.findall(r'<section id="(\w+)">', read("dial_study/report.html"))[0])
+
     def test_curves_have_one_axis_of_tokens_and_one_speed_up(self):
         """The curve with two tensor ranks is half as fast on every number of ranks, so it lies below by the same distance."""
         svg = self.svgs("study.html")[0]

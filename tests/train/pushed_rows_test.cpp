@@ -27,11 +27,12 @@ struct Variant {
   const char* routing = "routing: learned";
   double capacity = 1;  ///< below 1, which no deck may have: several rounds on one rank as well
   int dense_layers = 0;
+  const char* dispatch = "auto";
 };
 
 std::string name_of(const Variant& v) {
-  return fmt::format("compute {}, {} {}, recompute {}, {}, capacity {}, dense {}", v.compute, v.recipe, v.format,
-                     v.recompute, v.routing, v.capacity, v.dense_layers);
+  return fmt::format("compute {}, {} {}, recompute {}, {}, capacity {}, dense {}, dispatch {}", v.compute, v.recipe,
+                     v.format, v.recompute, v.routing, v.capacity, v.dense_layers, v.dispatch);
 }
 
 deck::Config deck_of(const Variant& v) {
@@ -39,7 +40,7 @@ deck::Config deck_of(const Variant& v) {
   const std::string text = fmt::format(
       R"(
 model: {{hidden: 128, ffn: 256, layers: 2, heads: 2, kv_heads: 2, vocab: 64, seq: 128, recompute: {}}}
-moe: {{experts: 8, experts_per_token: 2, ffn: 128, balance: 0.01, {}, dense_layers: {}}}
+moe: {{experts: 8, experts_per_token: 2, ffn: 128, balance: 0.01, {}, dense_layers: {}, dispatch: {}}}
 mesh: {{shard: {}, expert: {}}}
 precision: {{compute: {}}}
 fp8: {{recipe: {}, format: {}}}
@@ -47,8 +48,8 @@ optimizer: {{lr: 0.002, warmup: 2, decay_steps: 100}}
 data: {{kind: synthetic, batch: {}, micro_batch: 1}}
 run: {{steps: {}}}
 )",
-      v.recompute, v.routing, v.dense_layers, ranks, tensor::kDevice ? ranks : 1, v.compute, v.recipe, v.format,
-      2 * ranks, kSteps);
+      v.recompute, v.routing, v.dense_layers, v.dispatch, ranks, tensor::kDevice ? ranks : 1, v.compute, v.recipe,
+      v.format, 2 * ranks, kSteps);
   deck::Config config = deck::load_text(text, "pushes.yaml").config;
   config.model.moe.capacity = v.capacity;
   return config;
@@ -111,6 +112,11 @@ TEST(PushedRows, TrainTheSameBits) {
   for (const auto& [recipe, format] : kRecipes)
     for (const char* recompute : {"none", "selective", "full"})
       expect_same({.recipe = recipe, .format = format, .recompute = recompute});
+}
+
+TEST(PushedRows, CastAfterTheyArrive) {
+  for (const char* recipe : {"delayed", "current"})
+    for (const double capacity : {1.0, 0.3}) expect_same({.recipe = recipe, .capacity = capacity, .dispatch = "bf16"});
 }
 
 /// Experts without rows, and rounds with few of their rows in use.

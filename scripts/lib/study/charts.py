@@ -8,9 +8,10 @@ NARROW, WIDE = 360, 760  # widths for which every picture is drawn
 DASHES = ["", "9 6", "3 5", "14 4 3 4"]  # so that a curve shows where another lies on it
 
 
-def curves(title, series, x_name, y_name, width, styles=None, tags=None, dots=None):
+def curves(title, series, x_name, y_name, width, styles=None, tags=None, dots=None, tip="in validation behind step"):
     """Curves. `series`: {label: [(x, y)]}. `styles`: {label: (colour, dashes)}; without it the palette, beyond which curves are
-    grey. `tags`: {label: text}, written where curves end. `dots`: {label: [(x, y)]}, in the colour of the curve."""
+    grey. `tags`: {label: text}, written where curves end. `dots`: {label: [(x, y)]}, in the colour of the curve;
+    `tip` says what their x is."""
     svg = Svg(width, 300 if width > 500 else 250, title)
     points = [p for line in (*series.values(), *(dots or {}).values()) for p in line]
     xs, ys = [p[0] for p in points], [p[1] for p in points]
@@ -22,7 +23,7 @@ def curves(title, series, x_name, y_name, width, styles=None, tags=None, dots=No
         svg.path([(axes.x(x), axes.y(y)) for x, y in line], color, tip=f"{label}: {number(line[-1][1])} at the end",
                  dashes=dashes)
         for x, y in (dots or {}).get(label, []):
-            svg.dot(axes.x(x), axes.y(y), color, f"{label}: {number(y)} in validation behind step {x}")
+            svg.dot(axes.x(x), axes.y(y), color, f"{label}: {number(y)} {tip} {x}")
     for label, text in (tags or {}).items():
         x, y = axes.x(series[label][-1][0]) + 6, axes.y(series[label][-1][1]) + 4
         svg.text_if_free([(x, y, "start"), (x + 18, y, "start"), (x, y - 13, "start"), (x, y + 13, "start"), (x + 18, y - 13, "start"),

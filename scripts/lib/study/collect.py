@@ -30,9 +30,21 @@ FIGURES = {
     "threads_per_rank": ("run", "threads_per_rank"),
     "version": ("version", "git_hash"),
 }
+# As FIGURES, of models with experts (docs/report_reference.md, Experts).
+EXPERTS = {
+    "expert_tokens_mean": ("experts", "tokens", "mean"),
+    "expert_tokens_most": ("experts", "tokens", "most"),
+    "busiest_rank": ("experts", "busiest"),
+    "expert_rounds": ("experts", "rounds", "mean"),
+    "dispatched_bytes": ("experts", "dispatched_bytes", "mean"),
+    "dispatch_s": ("experts", "dispatch_s", "mean"),
+    "expert_products_s": ("experts", "products_s", "mean"),
+    "combine_s": ("experts", "combine_s", "mean"),
+}
 MEMORY = {"planned_total": "planned_bytes", "measured_peak_growth": "measured_bytes"}
 POINT_COLUMNS = ["runs", "tokens_per_s", "std", "min", "max", "spread", "step_p50_s", "exposed_communication",
                  "final_loss"]
+EXPERT_COLUMNS = ["expert_tokens_mean", "expert_tokens_most", "busiest_rank", "dispatch_s", "expert_products_s", "combine_s"]
 SCALING_COLUMNS = ["speedup", "ideal", "efficiency"]
 
 
@@ -84,6 +96,8 @@ def row_of(study, folder):
         del row["validation_loss"]
     row.update({column: next((m["bytes"] for m in summary.get("memory_per_rank", []) if m["kind"] == kind), None)
                 for kind, column in MEMORY.items()})
+    if summary.get("experts"):
+        row.update({column: find(summary, path) for column, path in EXPERTS.items()})
     row.update(processor_of(summary))
     row.update({f"phase_{name}_s": seconds for name, seconds in phases_of(summary).items()})
     return row
@@ -108,7 +122,7 @@ def points_of(study, rows):
                        **{key: mean_of(group, key) for key in ("step_p50_s", "exposed_communication", "final_loss")},
                        **({"validation_loss": mean_of(group, "validation_loss")}
                           if mean_of(group, "validation_loss") is not None else {}),
-                       **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_")},
+                       **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_") or key in EXPERTS},
                        "busy_runs": sum(bool(row.get("busy")) for row in group),
                        "batch": group[0]["batch"], "data_ranks": group[0]["replicate"] * group[0]["shard"]})
     return points
@@ -209,6 +223,7 @@ def collect(study, folders):
     if points:
         columns = [key for key in study.swept() if key != RANKS]
         kind = ["skeleton"] if any(point.get("skeleton") for point in points) else []
-        print_table(points, [RANKS, *columns, *kind, *POINT_COLUMNS, *(SCALING_COLUMNS if study.scaling else [])])
+        experts = EXPERT_COLUMNS if any("busiest_rank" in point for point in points) else []
+        print_table(points, [RANKS, *columns, *kind, *POINT_COLUMNS, *experts, *(SCALING_COLUMNS if study.scaling else [])])
     say(f"{study.folder}: {names}")
     return sum(row["state"] == "done" for row in rows)

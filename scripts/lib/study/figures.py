@@ -193,6 +193,53 @@ def scaling(study):
                   axes=("ranks", "tokens/s"))
 
 
+def numbers_of(study, key):
+    """The points whose value of a swept key is a number, by this number, which is finite."""
+    numbers = []
+    for point in study["points"]:
+        try:
+            value = float(point.get(key))
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if abs(value) < 1e300 and (point.get("step_p50_s") or 0) > 0:
+            numbers.append((value, point))
+    return sorted(numbers, key=lambda pair: pair[0])
+
+
+def dials(study):
+    """Step time over each swept key of the deck that has several numbers, but for ranks and meshes. A point without the
+    key is a level line."""
+    out = []
+    for key in study["swept"]:
+        numbers = numbers_of(study, key)
+        if "." not in key or key.startswith(("mesh.", "env.")) or len({value for value, _ in numbers}) < 2:
+            continue
+        others = [k for k in study["swept"] if k != key and len({str(p.get(k)) for p in study["points"]}) > 1]
+        name = lambda point: ", ".join(f"{k.split('.')[-1]} {point[k]}" for k in others if point.get(k) not in (None, "")) or "all"
+        dots = {}
+        for value, point in numbers:
+            dots.setdefault(name(point), []).append((value, 1e3 * point["step_p50_s"]))
+        low, high = numbers[0][0], numbers[-1][0]
+        levels = {name(point): [(x, 1e3 * point["step_p50_s"]) for x in (low, high)] for point in study["points"]
+                  if point.get(key) in (None, "") and (point.get("step_p50_s") or 0) > 0}
+        series = {**levels, **dots}
+        if len(series) > MOST_CURVES:
+            continue
+        out.append(dial_figure(key, series, dots, levels))
+    return out
+
+
+def dial_figure(key, series, dots, levels):
+    title = f"Step time over {key}"
+    note = "Median step, milliseconds, mean over the repeats." + (f" Level lines: points without {key}." if levels else "")
+    rows = [[label, "-" if label in levels else number(x), number(y)] for label, line in series.items()
+            for x, y in (line[:1] if label in levels else line)]
+    return Figure("dial_" + key.replace(".", "_"), title, note,
+                  lambda width: charts.curves(title, series, key, "ms", width, dots=dots, tip=f"ms at {key}"),
+                  (["", key, "step, ms"], rows), [(label, SERIES[i]) for i, label in enumerate(series)] if len(series) > 1 else [],
+                  curves=series, axes=(key, "ms"))
+
+
 BYTES = {"fp32": 4, "bf16": 2, "e4m3": 1, "e5m2": 1, "fp8": 1}
 
 
@@ -236,6 +283,7 @@ def figures_of_study(measured):
     means, out = measured.means(), []
     if measured.study.get("scaling") and any(not point.get("skeleton") for point in measured.study["points"]):
         out.append(scaling(measured.study))
+    out += dials(measured.study)
     if any(any(run.kinds().values()) for run in means.values()):
         out.append(phases_of_study(means))
     rows = [(label, *run.communication()[1]) for label, run in means.items()]

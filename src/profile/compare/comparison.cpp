@@ -168,6 +168,18 @@ class Figures {
     return kind;
   }
 
+  ComparedKind experts() const {
+    ComparedKind kind{"experts", ""};
+    const auto value_in = [](const RecordedRun& run, const std::string& name) -> std::optional<double> {
+      for (const auto& [known, value] : run.experts)
+        if (known == name) return value;
+      return std::nullopt;
+    };
+    for (const auto& [name, value] : a_.experts.empty() ? b_.experts : a_.experts)
+      kind.figures.push_back({name, value_in(a_, name), value_in(b_, name)});
+    return kind;
+  }
+
   ComparedKind collectives(const char* what, const char* unit, double scale, double RecordedRun::Traffic::*member,
                            bool judged = false) const {
     ComparedKind kind{what, unit, scale};
@@ -383,6 +395,7 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
     add(figures.energy("W", &RecordedRun::watts));
     add(figures.phases());
     add(figures.exchanges());
+    add(figures.experts());
     add(figures.collectives("collectives, bytes a step", "bytes", 1, &RecordedRun::Traffic::bytes, true));
     add(figures.collectives("collectives, calls a step", "", 1, &RecordedRun::Traffic::calls));
     add(figures.collectives("collectives, time of all calls", "ms", 1e3, &RecordedRun::Traffic::total_s));

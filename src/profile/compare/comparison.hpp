@@ -105,9 +105,10 @@ struct RecordedRun {
   std::vector<Traffic> collectives{};
   std::vector<std::pair<std::string, double>> memory{};  ///< bytes by kind
   std::vector<Casts> casts{};
-  std::map<std::int64_t, double> loss{};        ///< by step; NaN where the run had no finite loss
-  std::map<std::int64_t, double> validation{};  ///< losses of validations, by the step before; NaN as above
-  std::map<std::int64_t, double> grad_norm{};   ///< by step, as loss
+  std::vector<std::pair<std::string, double>> experts{};  ///< ratios and numbers of the report's table of experts
+  std::map<std::int64_t, double> loss{};                  ///< by step; NaN where the run had no finite loss
+  std::map<std::int64_t, double> validation{};            ///< losses of validations, by the step before; NaN as above
+  std::map<std::int64_t, double> grad_norm{};             ///< by step, as loss
 };
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside

@@ -117,6 +117,14 @@ void read_collectives(const Json& rows, RecordedRun& run) {
   }
 }
 
+void read_experts(const Json& experts, RecordedRun& run) {
+  const Json& tokens = experts.at("tokens");
+  const double mean = tokens.at("mean").get<double>();
+  run.experts = {{"tokens of an expert, most by mean", mean > 0 ? tokens.at("most").get<double>() / mean : 0},
+                 {"rows of the busiest rank by mean", experts.at("busiest").get<double>()},
+                 {"rounds of a layer", experts.at("rounds").at("mean").get<double>()}};
+}
+
 /// "vm x 4, other x 2", by name.
 std::string hosts_text(const Json& hosts) {
   std::map<std::string, int> counts;
@@ -193,6 +201,7 @@ void read_summary(const Json& summary, RecordedRun& run) {
   if (summary.contains("exchanges"))
     for (const Json& row : summary.at("exchanges"))
       run.exchanges.push_back({plain(row.at("exchange")), row.at("mean_s").get<double>()});
+  if (summary.contains("experts")) read_experts(summary.at("experts"), run);
   read_collectives(summary.at("collectives"), run);
   for (const Json& row : summary.at("casts"))
     run.casts.push_back({plain(row.at("tensor")) + " " + plain(row.at("dtype")), row.at("elements").get<double>(),
