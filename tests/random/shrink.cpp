@@ -46,6 +46,7 @@ void reset(std::string_view path, RandomDeck& d) {
   if (path == "fp8.recipe" || path == "precision.compute") {
     d.config.fp8.format = deck::Fp8Format::automatic;
     d.config.fsdp.gather = d.second.gather = deck::Gather::automatic;
+    d.config.model.moe.dispatch = deck::MoeDispatch::automatic;
     for (Restart& restart : d.restarts) restart.schedule.gather = deck::Gather::automatic;
   }
   fill_in(d.config);

@@ -90,6 +90,7 @@ std::optional<Config> alone_in_fp32(const Config& config) {
   c.optimizer.master = deck::Master::fp32;
   c.optimizer.moments = FloatType::fp32;
   c.fsdp.gather = deck::Gather::automatic;
+  c.model.moe.dispatch = deck::MoeDispatch::automatic;
   return alone(c);
 }
 
