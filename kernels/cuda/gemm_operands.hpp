@@ -33,8 +33,8 @@ struct LastRows {
 };
 
 /// out (C, R) = in (R, C)ᵀ, one byte an element, for `count` matrices, one behind the other. R, C and both addresses
-/// must be multiples of kTransposeVector; at most 65535 matrices. What `out` holds of rows that are more than 127
-/// behind the `last` ones is undefined.
+/// must be multiples of kTransposeVector; at most 65535 matrices. Rows behind the `last` ones are transposed up to the
+/// next multiple of 128; what `out` holds of the others is undefined.
 void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols,
                      std::int64_t count = 1, LastRows last = {});
 

@@ -9,9 +9,9 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/cutlass_gemm.hpp"
+#include "kernels/cuda/device_attribute.hpp"
 #include "kernels/cuda/library_check.hpp"
 #include "kernels/cuda/lt_search.hpp"
-#include "tensor/cuda/check.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {
@@ -47,12 +47,9 @@ void take(LtAlgorithm& chosen, const std::vector<LtCandidate>& candidates, std::
 LtAlgorithms current_machine() {
   LtAlgorithms machine;
   machine.library = cublasLtGetVersion();
-  int device = 0, major = 0, minor = 0;
-  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
-  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&machine.multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  machine.compute_capability = 10 * major + minor;
+  machine.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  machine.compute_capability =
+      10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
   return machine;
 }
 

@@ -40,7 +40,8 @@ profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view 
                                .energy_j = energy_j,
                                .energy_steps = energy_steps};
   if (step.experts)
-    metrics.experts = {step.experts->balance, step.experts->least, step.experts->most, step.experts->mean};
+    metrics.experts = {step.experts->balance, step.experts->counts.least, step.experts->counts.most,
+                       step.experts->counts.mean};
   if (step.validation && step.validation->loss) {
     metrics.validation_loss = step.validation->loss;
     metrics.validation_s = step.validation->seconds;

@@ -203,8 +203,7 @@ bool impossible(const machine::Machine& m, const WorkKey& key, double seconds) {
     return m.bandwidth.given() && seconds * m.bandwidth.value < static_cast<double>(key.numbers[0]);
   if (key.load != Load::product) return false;
   const operation::Product p = key.product();
-  const std::size_t bytes = std::min(tensor::size_of(p.left.dtype), tensor::size_of(p.right.dtype));
-  const machine::Figure& peak = bytes == 1 ? m.peak_fp8 : bytes == 2 ? m.peak_bf16 : m.peak_fp32;
+  const machine::Figure& peak = m.peak_of(std::min(tensor::size_of(p.left.dtype), tensor::size_of(p.right.dtype)));
   return peak.given() && seconds * peak.value < p.flops();
 }
 

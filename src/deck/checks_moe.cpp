@@ -50,7 +50,7 @@ void check_ranks(const Checker& check, const Config& config) {
              check.expert_ranks(ranks));
 }
 
-/// In what rows are sent.
+/// The dtype in which rows are sent.
 void check_dispatch(const Checker& check, const Config& config) {
   if (!check.sound({"moe.dispatch", "fp8.recipe"}) || config.model.moe.dispatch != MoeDispatch::fp8) return;
   if (config.fp8.per_tensor()) return;

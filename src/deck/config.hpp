@@ -14,7 +14,7 @@ enum class Arch { llama, gpt2 };
 enum class Recompute { none, selective, full };
 /// How a token's experts are chosen: by the router; by counters, evenly; by counters, after a Zipf distribution.
 enum class MoeRouting { learned, balanced, zipf };
-enum class MoeDispatch { automatic, bf16, fp8 };
+enum class MoeDispatch { automatic, bf16, fp8 };  ///< see MoeConfig::dispatch
 enum class Backend { automatic, mpi, nccl };
 enum class Device { automatic, host, cuda };
 enum class FloatType { fp32, bf16 };
@@ -44,7 +44,7 @@ struct MoeConfig {
   MoeRouting routing = MoeRouting::learned;  ///< how a token's experts are chosen
   double skew = 1.0;                         ///< exponent of the Zipf distribution (zipf)
   double capacity = 2.0;                     ///< rows of a round of dispatch / mean rows of a rank, at least 1
-  /// In what rows are sent to their experts: the compute dtype, or FP8. Loaded, with experts: by default FP8 where a
+  /// The dtype in which rows are sent to their experts. Loaded, with experts and an FP8 recipe: by default FP8 if a
   /// matrix has one scale.
   MoeDispatch dispatch = MoeDispatch::automatic;
   std::int64_t dense_layers = 0;  ///< first layers without experts

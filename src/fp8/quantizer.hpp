@@ -68,7 +68,8 @@ class Quantizer {
 
   /// Whose tokens a matrix has. `part`: this rank's part of the tokens; the tensor group will gather the parts, so all
   /// parts must have one scale, from an amax reduced over the group. `all`: the tokens of the whole tensor group.
-  /// `dispatched`: this rank's tokens, which are sent to the ranks of the expert group: as `part`, in this group.
+  /// `dispatched`: this rank's tokens, which it sends to other ranks of the expert group; the parts of all ranks of
+  /// this group must have one scale likewise.
   enum class Tokens : std::uint8_t { part, all, dispatched };
 
   /// Which passes read a cast. If the recipe has two copies of the matrix, only the copies that these passes read are
@@ -82,7 +83,7 @@ class Quantizer {
   /// device also with blocks of 128, unless keep_plain is set. Otherwise the kernel writes `plain` (rows, cols), in the
   /// compute dtype, and `plain` is cast afterwards. If keep_plain is set, `plain` holds the matrix afterwards, but not
   /// with Purpose::recomputed and one scale a matrix: then only the cast is written. With Tokens::part or dispatched
-  /// and a scale of the matrix' own amax, all ranks of the group must call together.
+  /// and a scale of the matrix' own amax, all ranks of the tensor or the expert group must call together.
   template <class Producer>
   void produce_and_cast(const Site& site, const Operands& out, const tensor::Tensor& plain, bool keep_plain,
                         Tokens tokens, const Producer& produce, Purpose purpose = Purpose::both_passes) const {

@@ -63,7 +63,7 @@ void check_products(deck::Diagnostics& errors, const Machine& machine, const std
     const ProductTime& row = machine.products[i];
     const std::size_t bytes =
         std::min(tensor::size_of(row.product.left.dtype), tensor::size_of(row.product.right.dtype));
-    const Figure& peak = bytes == 1 ? machine.peak_fp8 : bytes == 2 ? machine.peak_bf16 : machine.peak_fp32;
+    const Figure& peak = machine.peak_of(bytes);
     const double rate = row.product.flops() / row.seconds;
     if (!peak.given() || rate <= kFasterThanPeak * peak.value) continue;
     errors.error(places[i],

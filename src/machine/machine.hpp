@@ -84,9 +84,11 @@ struct Machine {
 
   std::string device_name;                ///< device.name
   Figure peak_fp32, peak_bf16, peak_fp8;  ///< device.peak_*: FLOP/s of dense products
-  Figure memory;                          ///< device.memory: bytes
-  Figure bandwidth;                       ///< device.bandwidth of its memory: bytes/s
-  Figure watts, watts_idle;               ///< device.watts: its limit; device.watts_idle
+  /// The peak of products whose operands have elements of 1, 2 or 4 bytes.
+  const Figure& peak_of(std::size_t bytes) const { return bytes == 1 ? peak_fp8 : bytes == 2 ? peak_bf16 : peak_fp32; }
+  Figure memory;             ///< device.memory: bytes
+  Figure bandwidth;          ///< device.bandwidth of its memory: bytes/s
+  Figure watts, watts_idle;  ///< device.watts: its limit; device.watts_idle
 
   std::vector<ProductTime> products;        ///< group products
   std::vector<AttentionTime> attention;     ///< group attention

@@ -102,7 +102,7 @@ struct Ideal {
 };
 Ideal ideal_of(const Machine& machine, const Product& p) {
   const std::size_t bytes = std::max(tensor::size_of(p.left.dtype), tensor::size_of(p.right.dtype));
-  const Figure& peak = bytes == 1 ? machine.peak_fp8 : bytes == 2 ? machine.peak_bf16 : machine.peak_fp32;
+  const Figure& peak = machine.peak_of(bytes);
   if (!peak.given() || !machine.bandwidth.given()) return {p.flops(), 0};
   return {p.flops() / peak.value, product_bytes(p) / machine.bandwidth.value};
 }

@@ -49,7 +49,9 @@ WeightedRows allocate_rows(std::int64_t rows, const Dims& d, tensor::Arena& aren
 }  // namespace
 
 ExpertExchange::ExpertExchange(const Dims& dims, int group_rank)
-    : d_(dims), group_rank_(group_rank), rounds_(dims.experts, dims.tokens_local(), group_rank) {}
+    : d_(dims), group_rank_(group_rank), rounds_(dims.experts, dims.tokens_local(), group_rank) {
+  if (dims.experts.pushes) rounds_.set_mean();  // the host knows no more
+}
 
 ExpertExchange::Scratch ExpertExchange::Scratch::allocate(const Dims& d, tensor::Arena& arena, tensor::Arena& pushed) {
   const ExpertDims& e = d.experts;
@@ -97,7 +99,6 @@ std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts,
     const kernels::MoeDispatch dispatch = dispatch_of(scratch);
     context.issue(Kernel::on("moe_rounds", counts).reads(counts).writes(dispatch.first, dispatch.rows, dispatch.table),
                   [&](const tensor::Exec& exec) { kernels::moe_rounds(exec, dispatch); });
-    rounds_.set_mean();
     return routes(context) ? d_.experts.most_rounds(d_.tokens_local()) : rounds_.rounds();
   }
   if (routes(context)) {

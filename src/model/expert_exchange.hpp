@@ -29,7 +29,7 @@ struct WeightedRows {
   }
   /// The rows alone, unless `weighted`.
   WeightedRows with(bool weighted) const { return {rows, weighted ? weights : tensor::Tensor{}}; }
-  /// The memory of the rows for as many rows of a smaller dtype.
+  /// The same memory, as equally many rows of another dtype, whose elements are not larger.
   WeightedRows of(tensor::DType dtype) const { return {{rows.data, rows.shape, dtype}, weights}; }
 };
 

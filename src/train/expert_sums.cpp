@@ -41,15 +41,12 @@ ExpertStep ExpertSums::sum(operation::Executor& executor) {
   ExpertStep step;
   step.balance = balance.value() / static_cast<double>(setup_.config.data.batch);
   if (rows().empty()) return step;
-  const auto [least, most] = std::ranges::minmax(rows());
-  step.least = static_cast<std::int64_t>(least);
-  step.most = static_cast<std::int64_t>(most);
-  step.mean = static_cast<double>(std::accumulate(rows().begin(), rows().end(), std::uint64_t{0})) /
-              static_cast<double>(rows().size());
   step.counts = own_counts();
-  step.counts.least = step.least;
-  step.counts.most = step.most;
-  step.counts.mean = step.mean;
+  const auto [least, most] = std::ranges::minmax(rows());
+  step.counts.least = static_cast<std::int64_t>(least);
+  step.counts.most = static_cast<std::int64_t>(most);
+  step.counts.mean = static_cast<double>(std::accumulate(rows().begin(), rows().end(), std::uint64_t{0})) /
+                     static_cast<double>(rows().size());
   return step;
 }
 

@@ -17,9 +17,8 @@ namespace shard8::train {
 /// How the experts of all layers shared a step's tokens. A row is a pair of a token and one of its experts.
 struct ExpertStep {
   double balance = 0;  ///< the balance loss, which is not part of the loss: mean over sequences, sum over layers
-  std::int64_t least = 0, most = 0;  ///< rows of an expert
-  double mean = 0;                   ///< rows of an expert
-  profile::ExpertCounts counts{};    ///< of this step on this rank; the members above are part of it
+  profile::ExpertCounts
+      counts{};  ///< of this step: of this rank, but for the tokens of experts, which are of all ranks
 };
 
 /// Sums what a step's layers counted of their experts over all ranks. Takes memory when it is made alone.
