@@ -16,6 +16,7 @@
 #include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/blas/blas_core.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
@@ -267,6 +268,7 @@ class Bench {
 }  // namespace shard8::tests
 
 int main(int argc, char** argv) {
+  shard8::kernels::choose_blas_core();
   const Kokkos::ScopeGuard kokkos(argc, argv);
   using shard8::tests::Bench;
   const std::string_view type = argc > 1 ? argv[1] : "fp32", only = argc > 2 ? argv[2] : "";

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "kernels/blas/blas_core.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/execution.hpp"
 
@@ -12,6 +13,7 @@
 #endif
 
 int main(int argc, char** argv) {
+  shard8::kernels::choose_blas_core();
 #if defined(SHARD8_CUDA)
   if (shard8::tensor::cuda::device_count() == 0) {
     std::fputs("skipped: no CUDA device that this process sees\n", stderr);

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include "comm/launch.hpp"
+#include "kernels/blas/blas_core.hpp"
 
 namespace shard8::tests {
 
@@ -12,6 +13,7 @@ namespace shard8::tests {
 /// duplicate of MPI_COMM_WORLD, ends MPI, and returns what `run` returned.
 template <class Run>
 int mpi_program(int argc, char** argv, const Run& run) {
+  kernels::choose_blas_core();
   comm::prepare_mpi();
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
