@@ -71,6 +71,15 @@ TEST(BoxIndex, LooksAtTheNeighboursOfAWrongGuess) {
   EXPECT_LE(files.opened.size(), 7U);
 }
 
+TEST(BoxIndex, SearchesToTheFirstAndTheLastFile) {
+  for (const std::int64_t row : {0, 70}) {
+    Files files(8);
+    BoxIndex index = files.index(always({row == 0 ? 6 : 1}));
+    EXPECT_EQ(files_of(index.find("w", "master", files.shape(), {row, 10, 0, 10})),
+              (std::vector<std::size_t>{static_cast<std::size_t>(row) / 10}));
+  }
+}
+
 TEST(BoxIndex, FindsEverythingWithoutAGuess) {
   Files files(20);
   BoxIndex index = files.index();

@@ -391,6 +391,17 @@ TEST(Recovery, OfAReplacement) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("latest", "step_00000001"));
 }
 
+/// Its manifest is of another step.
+TEST(Recovery, OfAReplacementThatIsAnotherStep) {
+  const test::TempFolder folder;
+  const Directory directory(folder.path());
+  save_step(directory, 1, "old");
+  test::fill_step(directory.begin(1), 2, 2, "of step 2");
+  fs::rename(folder / "step_00000001", folder / "step_00000001.old");
+  EXPECT_THAT(directory.recover().renamed, ElementsAre("step_00000001.old to step_00000001"));
+  EXPECT_EQ(test::read_bytes(folder / "step_00000001/shard_r0000.h5"), "old");
+}
+
 TEST(Recovery, KeepsTheOnlyGoodOne) {
   const test::TempFolder folder;
   const Directory directory(folder.path());

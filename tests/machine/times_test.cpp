@@ -75,6 +75,13 @@ TEST(MachineTimes, a_product_between_entries_has_their_rate) {
   EXPECT_NEAR(e.seconds, 1e-12 * 2 * 2048.0 * 1024 * 4096, 1e-9 * e.seconds);
 }
 
+TEST(MachineTimes, a_product_outside_of_the_entries_says_how_far) {
+  const Machine m = machine();
+  const Estimate e = Times(m).product(product(4096, 512, 12288));
+  EXPECT_EQ(e.known, Known::outside);
+  EXPECT_NEAR(e.factor, 3, 1e-9);
+}
+
 TEST(MachineTimes, constants_change_computation) {
   const Machine m = machine();
   EXPECT_DOUBLE_EQ(Times(m, {.computation = 2}).product(product(4096, 4096, 4096)).seconds,
