@@ -95,7 +95,9 @@ std::int64_t draw_width(const Config& c, Draw& draw) {
 }
 
 void draw_hidden(RandomDeck& d, Draw& draw) {
-  d.config.model.hidden = d.config.model.heads * draw_width(d.config, draw);
+  deck::ModelConfig& m = d.config.model;
+  m.hidden = m.heads * draw_width(d.config, draw);
+  while (m.hidden < kLeastNormed) m.hidden *= 2;
 }
 
 /// Draws a width of heads at times, and then at times another model.hidden, which need not be a multiple of heads.
@@ -103,7 +105,12 @@ void draw_head_dim(RandomDeck& d, Draw& draw) {
   if (!is_llama(d.config) || draw.chance(0.6)) return;
   d.config.model.head_dim = draw_width(d.config, draw);
   const std::int64_t g = multiple(d.config);
-  if (draw.chance(0.5)) d.config.model.hidden = g * draw.between(1, std::max<std::int64_t>(1, 72 / g));
+  if (draw.chance(0.5))
+    d.config.model.hidden = g * draw.between((kLeastNormed + g - 1) / g, std::max<std::int64_t>(1, 72 / g));
+}
+
+void draw_qk_norm(RandomDeck& d, Draw& draw) {
+  d.config.model.qk_norm = is_llama(d.config) && d.config.model.head_width() >= kLeastNormed && draw.chance(0.5);
 }
 
 void draw_ffn(RandomDeck& d, Draw& draw) {
@@ -211,8 +218,7 @@ constexpr Generator kGenerators[] = {
     {"model.kv_heads", draw_kv_heads},
     {"model.hidden", draw_hidden},
     {"model.head_dim", draw_head_dim},
-    {"model.qk_norm",
-     [](RandomDeck& d, Draw& draw) { d.config.model.qk_norm = is_llama(d.config) && draw.chance(0.4); }},
+    {"model.qk_norm", draw_qk_norm},
     {"model.ffn", draw_ffn},
     {"model.layers",
      [](RandomDeck& d, Draw& draw) {

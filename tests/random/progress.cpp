@@ -89,7 +89,7 @@ std::vector<Config> forms_of(const Config& config) {
 
 }  // namespace
 
-void measure_spread(std::span<const RandomDeck> decks, Ranks& ranks, SpreadFigures& figures) {
+void measure_spread(std::int64_t number, std::span<const RandomDeck> decks, Ranks& ranks, SpreadFigures& figures) {
   std::vector<Job> jobs;
   std::vector<std::size_t> first;
   for (const RandomDeck& deck : decks) {
@@ -101,22 +101,25 @@ void measure_spread(std::span<const RandomDeck> decks, Ranks& ranks, SpreadFigur
   for (std::size_t d = 0; d < decks.size(); ++d)
     for (std::size_t i = first[d]; i < first[d + 1]; ++i)
       for (std::size_t j = i + 1; j < first[d + 1]; ++j)
-        figures[std::string(bounds_of(decks[d].config).kind)].push_back(difference_of(outcomes[i], outcomes[j]));
+        figures[std::string(bounds_of(decks[d].config).kind)].push_back(
+            {difference_of(outcomes[i], outcomes[j]), number + static_cast<std::int64_t>(d)});
 }
 
 std::string to_text(const SpreadFigures& figures) {
   constexpr const char* kNames[] = {"first loss", "first norm", "later loss", "later norm"};
   std::string text;
   for (std::size_t m = 0; m < std::size(kNames); ++m) {
-    text +=
-        fmt::format("{:<20} {:>6} {:>9} {:>9} {:>9} {:>9}\n", kNames[m], "pairs", "median", "90 %", "99 %", "largest");
+    text += fmt::format("{:<20} {:>6} {:>9} {:>9} {:>9} {:>9} {:>6}\n", kNames[m], "pairs", "median", "90 %", "99 %",
+                        "largest", "deck");
     for (const auto& [kind, pairs] : figures) {
-      std::vector<double> all;
-      for (const Spread& s : pairs) all.push_back(s.*kSpreadMembers[m]);
+      std::vector<std::pair<double, std::int64_t>> all;
+      for (const auto& [spread, deck] : pairs) all.emplace_back(spread.*kSpreadMembers[m], deck);
       std::sort(all.begin(), all.end());
-      const auto at = [&](std::size_t percent) { return all[std::min(all.size() - 1, all.size() * percent / 100)]; };
-      text += fmt::format("{:<20} {:>6} {:>9.1e} {:>9.1e} {:>9.1e} {:>9.1e}\n", kind, all.size(), at(50), at(90),
-                          at(99), all.back());
+      const auto at = [&](std::size_t percent) {
+        return all[std::min(all.size() - 1, all.size() * percent / 100)].first;
+      };
+      text += fmt::format("{:<20} {:>6} {:>9.1e} {:>9.1e} {:>9.1e} {:>9.1e} {:>6}\n", kind, all.size(), at(50), at(90),
+                          at(99), all.back().first, all.back().second);
     }
   }
   return text;

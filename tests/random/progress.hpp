@@ -36,14 +36,19 @@ Progress read_progress(const std::filesystem::path& file, const std::string& key
 /// Writes the file; it is replaced as a whole.
 void write_progress(const std::filesystem::path& file, const std::string& key, const Progress& progress);
 
-/// Differences between equally right trainings of a deck, by the deck's kind.
-using SpreadFigures = std::map<std::string, std::vector<Spread>>;
+/// A difference between two equally right trainings of a deck, and the deck's number.
+struct SpreadOfDeck {
+  Spread spread;
+  std::int64_t deck = 0;
+};
+/// By the deck's kind.
+using SpreadFigures = std::map<std::string, std::vector<SpreadOfDeck>>;
 
 /// Trains each deck on one rank, with other micro-batches, on two shard ranks and on two tensor ranks, as far as the
-/// checks allow, and records the differences between these trainings. Collective.
-void measure_spread(std::span<const RandomDeck> decks, Ranks& ranks, SpreadFigures& figures);
+/// checks allow, and records the differences between these trainings. `number`: of the first deck. Collective.
+void measure_spread(std::int64_t number, std::span<const RandomDeck> decks, Ranks& ranks, SpreadFigures& figures);
 
-/// A table of the differences: number, median, 90 %, 99 %, largest.
+/// A table of the differences: how many, median, 90 %, 99 %, largest, and the number of the deck with the largest.
 std::string to_text(const SpreadFigures& figures);
 
 }  // namespace shard8::test

@@ -15,6 +15,10 @@
 
 namespace shard8::test {
 
+/// The fewest numbers that a norm takes: model.hidden, and the width of heads with model.qk_norm. The norm of few
+/// numbers may be so small that its gradient is mostly rounding.
+inline constexpr std::int64_t kLeastNormed = 8;
+
 /// The file that a drawn deck reads: its kind, and how many samples a stream has.
 struct DataSource {
   enum class Form { none, text_file, text_folder, token_stream, token_slabs };

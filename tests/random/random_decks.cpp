@@ -198,7 +198,7 @@ class Program {
       std::vector<RandomDeck> decks;
       for (std::int64_t n = first; n < std::min(options_.decks, first + options_.round); ++n)
         decks.push_back(accepted(n));
-      measure_spread(decks, ranks_, figures);
+      measure_spread(first, decks, ranks_, figures);
       print(fmt::format("{} decks\n", first + static_cast<std::int64_t>(decks.size())));
     }
     print(to_text(figures));

@@ -186,7 +186,7 @@ std::vector<Action> changes_of(const RandomDeck& deck) {
   }
   const std::int64_t width = c.model.head_width();
   for (const std::int64_t smaller : {std::int64_t{2}, width / 2, width - 2})
-    if (smaller >= 1 && smaller < width)
+    if (smaller >= (c.model.qk_norm ? kLeastNormed : 1) && smaller < width)
       changes.push_back([smaller](RandomDeck& d) {
         deck::ModelConfig& m = d.config.model;
         if (m.query_width() == m.hidden) m.hidden = m.heads * smaller;
@@ -199,6 +199,7 @@ std::vector<Action> changes_of(const RandomDeck& deck) {
 std::optional<RandomDeck> changed(const RandomDeck& deck, const Action& change, const std::filesystem::path& folder) {
   RandomDeck smaller = deck;
   change(smaller);
+  if (smaller.config.model.hidden < kLeastNormed) return std::nullopt;
   try {
     provide_data(smaller, folder);
     const Config second = with_schedule(smaller.config, smaller.second);

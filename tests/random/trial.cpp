@@ -94,13 +94,12 @@ std::optional<Config> alone_in_fp32(const Config& config) {
   return alone(c);
 }
 
-/// About three times the largest difference between equally right trainings, as --spread measured it over 1,500
-/// decks (docs/results/tests.json, random_decks_spread). In FP32 the largest of losses is far below what the design
-/// promises, 2e-6.
+/// One and a half to three times the largest difference between equally right trainings, as --spread measured it over
+/// 1,500 decks (docs/results/tests.json, random_decks_spread). For losses in FP32 it is what the design promises.
 Bounds bounds_of(const Config& c) {
   switch (c.fp8.recipe) {
     case Recipe::delayed:
-      return {"delayed", {1.5e-2, 1e-1, 3e-2, 1.5e-1}};
+      return {"delayed", {1.5e-2, 1e-1, 5e-2, 3.5e-1}};
     case Recipe::current:
       return {"current", {2e-2, 6e-2, 3e-2, 1.5e-1}};
     case Recipe::block:
@@ -110,9 +109,9 @@ Bounds bounds_of(const Config& c) {
     case Recipe::none:
       break;
   }
-  if (c.precision.compute == FloatType::bf16) return {"bf16", {1e-3, 1e-2, 2e-3, 1e-1}};
-  if (c.precision.reduce == FloatType::bf16) return {"fp32, reduce bf16", {2e-6, 4e-3, 5e-4, 4e-3}};
-  return {"fp32", {2e-6, 2e-6, 2e-6, 1e-4}};
+  if (c.precision.compute == FloatType::bf16) return {"bf16", {1e-3, 1e-2, 2e-3, 5e-2}};
+  if (c.precision.reduce == FloatType::bf16) return {"fp32, reduce bf16", {2e-6, 4e-3, 5e-4, 1e-2}};
+  return {"fp32", {2e-6, 2e-6, 2e-6, 2e-5}};
 }
 
 void Spread::raise(const Spread& other) {
