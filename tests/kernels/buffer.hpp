@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <random>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -61,13 +63,7 @@ class Buffer {
 
   /// Normal values with the given scale.
   static Buffer normal(const Shape& shape, DType dtype, unsigned seed, double scale = 1) {
-    Buffer buffer(shape, dtype);
-    std::mt19937_64 engine(seed);
-    std::normal_distribution<double> draw(0, scale);
-    std::vector<double> values(static_cast<std::size_t>(shape.count()));
-    for (auto& v : values) v = draw(engine);
-    buffer.set(values);
-    return buffer;
+    return {shape, dtype, normal_values(static_cast<std::size_t>(shape.count()), seed, scale)};
   }
   static Buffer bytes(std::size_t n) { return {{static_cast<std::int64_t>(n)}, DType::u8, 0xff}; }
 
@@ -115,6 +111,24 @@ class Buffer {
   }
 
  private:
+  /// Tests ask for the same values again and again, and drawing them takes longer than most kernels: the last ones are
+  /// kept.
+  static const std::vector<double>& normal_values(std::size_t count, unsigned seed, double scale) {
+    constexpr std::size_t kMostKept = std::size_t{1} << 25;
+    static std::map<std::tuple<std::size_t, unsigned, double>, std::vector<double>> kept;
+    static std::size_t kept_count = 0;
+    if (kept_count > kMostKept) {
+      kept.clear();
+      kept_count = 0;
+    }
+    auto [found, is_new] = kept.try_emplace({count, seed, scale}, count);
+    if (!is_new) return found->second;
+    kept_count += count;
+    std::mt19937_64 engine(seed);
+    std::normal_distribution<double> draw(0, scale);
+    for (double& value : found->second) value = draw(engine);
+    return found->second;
+  }
   template <class F>
   void visit(const F& f) const {
     switch (dtype_) {

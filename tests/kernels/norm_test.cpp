@@ -30,10 +30,11 @@ Statistics statistics(const double* x, std::int64_t h, bool centred) {
 /// The reference: y (T, H) of x; bias may be empty.
 Doubles reference_forward(const Doubles& x, const Doubles& w, const Doubles& bias, std::int64_t h, bool centred) {
   Doubles y(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const auto row = i / static_cast<std::size_t>(h) * static_cast<std::size_t>(h), c = i - row;
+  const auto n = static_cast<std::size_t>(h);
+  for (std::size_t row = 0; row < x.size(); row += n) {
     const auto s = statistics(&x[row], h, centred);
-    y[i] = (x[i] - s.mean) * s.rstd * w[c] + (bias.empty() ? 0 : bias[c]);
+    for (std::size_t c = 0; c < n; ++c)
+      y[row + c] = (x[row + c] - s.mean) * s.rstd * w[c] + (bias.empty() ? 0 : bias[c]);
   }
   return y;
 }

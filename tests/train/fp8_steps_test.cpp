@@ -242,9 +242,10 @@ TEST(Fp8Weights, AreTheSameOnEveryMeshAtEqualMasters) {
     deck::Config one = config;
     one.mesh = {};
     test::Training here(config, MPI_COMM_WORLD), alone(one, MPI_COMM_SELF);
-    for (int step = 0; step < 3; ++step) {
+    for (int step = 0;; ++step) {
       EXPECT_EQ(test::hash_weights(here).whole, test::hash_weights(alone).whole) << "step " << step;
       EXPECT_EQ(test::weight_scales(here), test::weight_scales(alone)) << "step " << step;
+      if (step == 2) break;
       here.run(step, 1);
       alone.run(step, 1);
     }
