@@ -3,8 +3,6 @@
 
 #include "kernels/blas/blas_core.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -34,22 +32,12 @@ std::string better_blas_core(std::string_view chosen, const VectorUnits& units) 
   return units.amd ? "Zen" : "Haswell";
 }
 
-namespace {
-
-/// A function of OpenBLAS, or null. It is looked up by name, so that programs link with any BLAS.
-template <class F>
-F* function(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
-
-}  // namespace
-
 void choose_blas_core() {
   constexpr const char* kVariable = "OPENBLAS_CORETYPE";
-  auto* const core = function<char*()>("openblas_get_corename");
+  auto* const core = openblas_function<char*()>("openblas_get_corename");
   // What OpenBLAS's own constructor calls (dynamic.c). A build with one set of kernels has neither.
-  auto* const forget = function<void()>("gotoblas_dynamic_quit");
-  auto* const choose = function<void()>("gotoblas_dynamic_init");
+  auto* const forget = openblas_function<void()>("gotoblas_dynamic_quit");
+  auto* const choose = openblas_function<void()>("gotoblas_dynamic_init");
   if (core == nullptr || forget == nullptr || choose == nullptr || std::getenv(kVariable) != nullptr) return;
   const std::string better = better_blas_core(core(), vector_units());
   if (better.empty()) return;

@@ -2,12 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dlfcn.h>
+
 #include <string>
 #include <string_view>
 
 namespace shard8::kernels {
 
-/// What the processor offers and the operating system saves, as far as OpenBLAS has kernels for it.
+/// A function of OpenBLAS, or null where the program is linked with another BLAS. It is looked up by name, so that
+/// programs link with any BLAS.
+template <class F>
+F* openblas_function(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
+}
+
+/// Vector instructions for which OpenBLAS has kernels. The processor has them, and the operating system saves their
+/// registers.
 struct VectorUnits {
   bool avx2 = false;    ///< AVX2 with FMA
   bool avx512 = false;  ///< AVX-512 F, CD, BW, DQ and VL
@@ -24,8 +34,8 @@ VectorUnits vector_units();
 std::string better_blas_core(std::string_view chosen, const VectorUnits& units);
 
 /// Makes OpenBLAS choose its kernels again, by better_blas_core(), if it has chosen some that are made for less than
-/// the processor offers. To be called first in main(), before any product. Changes nothing where OPENBLAS_CORETYPE is
-/// set, the BLAS is another or has one set of kernels, or does not let its choice be made again.
+/// the processor offers. To be called first in main(), before any product. Changes nothing if OPENBLAS_CORETYPE is set,
+/// if the BLAS is not OpenBLAS, or if this OpenBLAS has the kernels of one kind of processor alone.
 void choose_blas_core();
 
 }  // namespace shard8::kernels

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <cstddef>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "kernels/blas/blas_core.hpp"
 #include "kernels/host/blas.hpp"
 #include "kernels/libraries.hpp"
 
@@ -27,12 +27,6 @@ std::vector<Libraries::Choice> Libraries::choices() const { return {}; }
 
 namespace {
 
-/// A function of OpenBLAS, or null. It is looked up by name, so that the program links with any BLAS.
-template <class F>
-F* function(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
-
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && std::atoi(value) > 0;  // as OpenBLAS reads it
@@ -41,19 +35,19 @@ bool is_set(const char* name) {
 }  // namespace
 
 std::string blas_description() {
-  auto* const config = function<char*()>("openblas_get_config");
+  auto* const config = openblas_function<char*()>("openblas_get_config");
   return config == nullptr ? "unknown vendor" : config();
 }
 
 int blas_threads(int threads) {
-  auto* const kind = function<int()>("openblas_get_parallel");
-  auto* const count = function<int()>("openblas_get_num_threads");
+  auto* const kind = openblas_function<int()>("openblas_get_parallel");
+  auto* const count = openblas_function<int()>("openblas_get_num_threads");
   if (kind == nullptr || count == nullptr) return 0;
   constexpr int kOwnThreads = 1, kOpenMP = 2;
   const bool named = is_set("OPENBLAS_NUM_THREADS") || is_set("GOTO_NUM_THREADS");
   switch (kind()) {
     case kOwnThreads:
-      if (auto* const set = function<void(int)>("openblas_set_num_threads"); set != nullptr && !named) set(threads);
+      if (auto* const set = openblas_function<void(int)>("openblas_set_num_threads"); set != nullptr && !named) set(threads);
       return count();
     case kOpenMP:
       return threads;  // the BLAS asks OpenMP at each product, and has no number of its own
