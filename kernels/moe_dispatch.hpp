@@ -49,6 +49,19 @@ struct MoeDispatch {
   std::int64_t rounds() const { return first.rows(); }
 };
 
+/// A part of a round: its rows of some experts of a rank. In dispatch each rank sends those of these experts of every
+/// rank, in combine those of its own. A part may be sent while the rows of another one are multiplied.
+struct DispatchPart {
+  std::int64_t round = 0;
+  std::int64_t first = 0, experts = 0;  ///< of a rank's experts those with the numbers [first, first + experts)
+  int multiprocessors = 0;              ///< on a device: the kernel uses at most as many multiprocessors; 0: all
+
+  /// All rows of a round.
+  static DispatchPart whole(const MoeDispatch& dispatch, std::int64_t round) {
+    return {.round = round, .experts = dispatch.local()};
+  }
+};
+
 /// The elements of MoeDispatch::table.
 std::int64_t moe_dispatch_table_count(int ranks, std::int64_t experts, std::int64_t rounds);
 
@@ -57,21 +70,21 @@ std::int64_t moe_dispatch_table_count(int ranks, std::int64_t experts, std::int6
 /// rank may receive 2^31 rows with padding or more.
 void moe_rounds(const tensor::Exec& exec, const MoeDispatch& dispatch);
 
-/// Sends the rows of a round to the ranks that hold their experts. Row p of this rank's sorted rows is tokens[source[p]
-/// / K]; it is written to its place in the round, in the matrix `rows` (R, H) of the rank that receives it. If values
-/// is not empty, values[source[p]] is written to the same place of the vector `numbers` (R) fp32 of that rank. tokens
-/// is (T, H) of a dtype of 1, 2 or 4 bytes, source (T·K) i32 from moe_sort(), values (T·K) fp32 or empty. Padding rows
-/// are not written. T·K·N must be below 2^31.
+/// Sends the rows of a part of a round to the ranks that hold their experts. Row p of this rank's sorted rows is
+/// tokens[source[p] / K]; it is written to its place in the round, in the matrix `rows` (R, H) of the rank that
+/// receives it. If values is not empty, values[source[p]] is written to the same place of the vector `numbers` (R) fp32
+/// of that rank. tokens is (T, H) of a dtype of 1, 2 or 4 bytes, source (T·K) i32 from moe_sort(), values (T·K) fp32 or
+/// empty. Padding rows are not written. T·K·N must be below 2^31.
 void moe_push_rows(const tensor::Exec& exec, const RankAddresses& rows, const RankAddresses& numbers,
-                   const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& tokens,
+                   const MoeDispatch& dispatch, const DispatchPart& part, const tensor::Tensor& tokens,
                    const tensor::Tensor& source, const tensor::Tensor& values);
 
-/// Sends the results of a round back. results (R, H) has a row for each row of the round that this rank has received.
-/// The row is written to the matrix `rows` (T·K, H) of the rank that sent it, at the row's place p among the rows that
-/// are sorted there. If values (R) fp32 is not empty, the row's value is written to place p of the vector `numbers`
-/// (T·K) fp32 of that rank. results is of a dtype of 1, 2 or 4 bytes. Padding rows are not sent.
+/// Sends the results of a part of a round back. results (R, H) has a row for each row of the round that this rank has
+/// received. The row is written to the matrix `rows` (T·K, H) of the rank that sent it, at the row's place p among the
+/// rows that are sorted there. If values (R) fp32 is not empty, the row's value is written to place p of the vector
+/// `numbers` (T·K) fp32 of that rank. results is of a dtype of 1, 2 or 4 bytes. Padding rows are not sent.
 void moe_push_results(const tensor::Exec& exec, const RankAddresses& rows, const RankAddresses& numbers,
-                      const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& results,
+                      const MoeDispatch& dispatch, const DispatchPart& part, const tensor::Tensor& results,
                       const tensor::Tensor& values);
 
 /// Writes zeros to the padding rows of a round, which are multiplied like all others: to those of rows (R, H), of any

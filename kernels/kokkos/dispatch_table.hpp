@@ -78,4 +78,12 @@ inline void require_round(const char* kernel, const MoeDispatch& d, std::int64_t
   SHARD8_REQUIRE(round >= 0 && round < d.rounds(), "{}: round {} of {}", kernel, round, d.rounds());
 }
 
+/// As require_round; the round must also have this part.
+inline void require_part(const char* kernel, const MoeDispatch& d, const DispatchPart& part) {
+  require_round(kernel, d, part.round);
+  SHARD8_REQUIRE(part.first >= 0 && part.experts >= 0 && part.first + part.experts <= d.local(),
+                 "{}: experts {} to {} of {} on a rank", kernel, part.first, part.first + part.experts, d.local());
+  SHARD8_REQUIRE(part.multiprocessors >= 0, "{}: at most {} multiprocessors", kernel, part.multiprocessors);
+}
+
 }  // namespace shard8::kernels

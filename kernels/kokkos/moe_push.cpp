@@ -35,10 +35,14 @@ RowBytes bytes_of_rows(const tensor::Tensor& from, const RankAddresses& to, int 
 }
 
 /// Calls f(team, i) for i in [0, f.workers): f works on items i, i + f.workers, and so on. Sets f.workers. There are at
-/// most `most` items; how many there are is known on the device alone.
+/// most `most` items; how many there are is known on the device alone. `multiprocessors`: see DispatchPart.
 template <class F>
-void for_workers(const Exec& exec, const char* label, std::int64_t most, F f) {
-  // A device's multiprocessors have at most 32 teams at once, which are half of the threads they can have.
+void for_workers(const Exec& exec, const char* label, std::int64_t most, int multiprocessors, F f) {
+  constexpr std::int64_t kTeams = 32;  // at once on a multiprocessor of a device: half of the threads it can have
+  if (!kHostExec && multiprocessors > 0) {
+    f.workers = std::min(most, kTeams * multiprocessors);
+    return for_crowded_warp_rows(exec, label, f.workers, f);
+  }
   const std::int64_t at_once = exec.concurrency() / (kHostExec ? 1 : 2 * kWarp);
   f.workers = std::min(most, std::max<std::int64_t>(at_once, 1));
   for_warp_rows(exec, label, f.workers, f);
@@ -52,6 +56,7 @@ struct PushRows {
   const std::int32_t* source;
   const float* values;  ///< may be null
   std::int64_t round;
+  int first, experts;  ///< of each receiver
   std::int32_t per_token;
   std::int64_t workers = 1;
 
@@ -59,20 +64,36 @@ struct PushRows {
   /// begins with another one.
   template <class AnyTeam>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t worker) const {
-    const std::int32_t* const from = table.bounds + round * table.ranks;
-    const std::int32_t* const until = from + table.ranks;
     std::int32_t most = 0;
-    for (int to = 0; to < table.ranks; ++to) most = until[to] - from[to] > most ? until[to] - from[to] : most;
+    for (int to = 0; to < table.ranks; ++to) {
+      const std::int32_t n = until(to) - from(to);
+      most = n > most ? n : most;
+    }
     const auto ranks = static_cast<std::uint32_t>(table.ranks);
     const std::uint32_t items = static_cast<std::uint32_t>(most) * ranks, step = static_cast<std::uint32_t>(workers);
     for (std::uint32_t i = static_cast<std::uint32_t>(worker); i < items; i += step) {
       const auto to = static_cast<int>((i + static_cast<std::uint32_t>(table.rank) + 1) % ranks);
-      const auto p = from[to] + static_cast<std::int32_t>(i / ranks);
-      if (p < until[to]) push(team, to, p);
+      const auto p = from(to) + static_cast<std::int32_t>(i / ranks);
+      if (p < until(to)) push(team, to, p);
     }
   }
 
  private:
+  /// The first sorted row of this rank for rank `to`, and the first one behind these, of the round and its part.
+  KOKKOS_FORCEINLINE_FUNCTION std::int32_t from(int to) const {
+    const std::int32_t of_round = table.bounds[round * table.ranks + to], of_part = begin_of(to, first);
+    return of_part > of_round ? of_part : of_round;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION std::int32_t until(int to) const {
+    const std::int32_t of_round = table.bounds[(round + 1) * table.ranks + to];
+    if (first + experts == table.local) return of_round;
+    const std::int32_t of_part = begin_of(to, first + experts);
+    return of_part < of_round ? of_part : of_round;
+  }
+  /// Where this rank's rows for an expert of rank `to` begin.
+  KOKKOS_FORCEINLINE_FUNCTION std::int32_t begin_of(int to, int expert) const {
+    return table.begin[std::int64_t{table.rank} * table.experts + to * table.local + expert];
+  }
   /// Sends the sorted row p to rank `to`.
   template <class AnyTeam>
   KOKKOS_FORCEINLINE_FUNCTION void push(const AnyTeam& team, int to, std::int32_t p) const {
@@ -94,13 +115,20 @@ struct PushResults {
   const float* values;  ///< may be null
   const std::int32_t* end;
   std::int64_t round;
+  int first, experts;
   std::int64_t workers = 1;
 
   template <class AnyTeam>
   KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t worker) const {
     const std::int64_t rows_of_round = end[round], first_expert = std::int64_t{table.rank} * table.local;
     const std::int32_t* const place = table.place + first_expert * table.ranks;  // ascending: experts, then ranks
-    for (std::int64_t at = worker; at < rows_of_round; at += workers) {
+    const auto row_of = [&](int expert) {  // where the rows of an expert begin in the round
+      if (expert == table.local) return rows_of_round;
+      const std::int64_t row = place[std::int64_t{expert} * table.ranks] - round * table.round_rows;
+      return row < 0 ? 0 : (row < rows_of_round ? row : rows_of_round);
+    };
+    const std::int64_t end_of_part = row_of(first + experts);
+    for (std::int64_t at = row_of(first) + worker; at < end_of_part; at += workers) {
       const std::int64_t position = round * table.round_rows + at;
       const int run = last_at_most(place, table.local * table.ranks, position);
       const int to = run % table.ranks;
@@ -124,34 +152,37 @@ void require_copied(const char* kernel, tensor::DType dtype) {
 }  // namespace
 
 void moe_push_rows(const Exec& exec, const RankAddresses& rows, const RankAddresses& numbers,
-                   const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& tokens,
+                   const MoeDispatch& dispatch, const DispatchPart& part, const tensor::Tensor& tokens,
                    const tensor::Tensor& source, const tensor::Tensor& values) {
   constexpr auto kName = "moe_push_rows";
-  require_round(kName, dispatch, round);
+  require_part(kName, dispatch, part);
   require_copied(kName, tokens.dtype);
   const std::int64_t pairs = source.count(), per_token = tokens.rows() == 0 ? 1 : pairs / tokens.rows();
   require_count(kName, "source", source, tokens.rows() * per_token);
   if (!values.empty()) require_count(kName, "values", values, pairs);
   SHARD8_REQUIRE(pairs * dispatch.ranks() <= std::numeric_limits<std::int32_t>::max(),
                  "{}: {} rows on each of {} ranks; allowed are 2^31 - 1 together", kName, pairs, dispatch.ranks());
-  for_workers(exec, "shard8::kernels::moe_push_rows", pairs * dispatch.ranks(),
-              PushRows{rows, numbers, DispatchTable(dispatch), bytes_of_rows(tokens, rows, dispatch.ranks()),
-                       tokens.data, source.as<std::int32_t>(), values.empty() ? nullptr : values.as<float>(), round,
-                       static_cast<std::int32_t>(per_token)});
+  if (part.experts == 0) return;
+  for_workers(
+      exec, "shard8::kernels::moe_push_rows", pairs * dispatch.ranks(), part.multiprocessors,
+      PushRows{rows, numbers, DispatchTable(dispatch), bytes_of_rows(tokens, rows, dispatch.ranks()), tokens.data,
+               source.as<std::int32_t>(), values.empty() ? nullptr : values.as<float>(), part.round,
+               static_cast<int>(part.first), static_cast<int>(part.experts), static_cast<std::int32_t>(per_token)});
 }
 
 void moe_push_results(const Exec& exec, const RankAddresses& rows, const RankAddresses& numbers,
-                      const MoeDispatch& dispatch, std::int64_t round, const tensor::Tensor& results,
+                      const MoeDispatch& dispatch, const DispatchPart& part, const tensor::Tensor& results,
                       const tensor::Tensor& values) {
   constexpr auto kName = "moe_push_results";
-  require_round(kName, dispatch, round);
+  require_part(kName, dispatch, part);
   require_copied(kName, results.dtype);
   require_count(kName, "results", results, dispatch.round_rows * results.cols());
   if (!values.empty()) require_count(kName, "values", values, dispatch.round_rows);
-  for_workers(
-      exec, "shard8::kernels::moe_push_results", dispatch.round_rows,
-      PushResults{rows, numbers, DispatchTable(dispatch), bytes_of_rows(results, rows, dispatch.ranks()), results.data,
-                  values.empty() ? nullptr : values.as<float>(), dispatch.end.as<std::int32_t>(), round});
+  if (part.experts == 0) return;
+  for_workers(exec, "shard8::kernels::moe_push_results", dispatch.round_rows, part.multiprocessors,
+              PushResults{rows, numbers, DispatchTable(dispatch), bytes_of_rows(results, rows, dispatch.ranks()),
+                          results.data, values.empty() ? nullptr : values.as<float>(), dispatch.end.as<std::int32_t>(),
+                          part.round, static_cast<int>(part.first), static_cast<int>(part.experts)});
 }
 
 void moe_zero_padding(const Exec& exec, const tensor::Tensor& rows, const tensor::Tensor& numbers,

@@ -18,6 +18,40 @@ void for_warp_rows(const Exec& exec, const char* label, std::int64_t rows, const
   for_rows(exec, label, rows, f, kWarp);
 }
 
+/// A warp of a larger team, as a team.
+struct WarpOfTeam {
+  int rank;
+  KOKKOS_FORCEINLINE_FUNCTION int team_rank() const { return rank; }
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int team_size() { return kWarp; }
+};
+
+/// Calls f(team, row) for the row of each warp of a large team.
+template <class F>
+struct RowsOfWarps {
+  F f;
+  std::int64_t rows;
+  KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
+    const std::int64_t row = std::int64_t{team.league_rank()} * (team.team_size() / kWarp) + team.team_rank() / kWarp;
+    if (row < rows) f(WarpOfTeam{team.team_rank() % kWarp}, row);
+  }
+};
+
+/// As for_warp_rows, but on a device 32 warps are on one multiprocessor, so that `rows` rows keep rows/32 of them from
+/// other kernels. Only for kernels without sums over a team.
+template <class F>
+void for_crowded_warp_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+  if constexpr (kHostExec) {
+    for_rows(exec, label, rows, f);
+  } else {
+    if (rows <= 0) return;
+    constexpr int kThreads = 1024;  // the most that a team can have
+    const std::int64_t warps = kThreads / kWarp;
+    Kokkos::parallel_for(label_of(label),
+                         team_policy<Kokkos::LaunchBounds<kThreads, 1>>(exec, (rows + warps - 1) / warps, kThreads),
+                         RowsOfWarps<F>{f, rows});
+  }
+}
+
 /// Σ f(i) for i in [0, n), returned to the whole team of for_warp_rows.
 template <class F>
 KOKKOS_INLINE_FUNCTION float warp_row_sum(const HostTeam&, std::int64_t n, const F f) {

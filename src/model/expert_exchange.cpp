@@ -139,8 +139,9 @@ void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, 
   if (!d_.experts.pushes) return dispatch_by_counts(context, to, tokens, source, scratch);
   const kernels::MoeDispatch dispatch = dispatch_of(scratch);
   push(context, tokens, to, false, [&](const tensor::Exec& exec) {
-    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch, round.number,
-                           tokens.rows, source, to.weights.data == nullptr ? Tensor{} : tokens.weights);
+    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch,
+                           kernels::DispatchPart::whole(dispatch, round.number), tokens.rows, source,
+                           to.weights.data == nullptr ? Tensor{} : tokens.weights);
   });
   if (d_.experts.rows_multiple == 1) return;
   context.issue(Kernel::on("moe_zero_padding", to.rows).reads(dispatch.table), [&](const tensor::Exec& exec) {
@@ -160,8 +161,8 @@ void ExpertExchange::combine(const Context& context, const ExpertRound& round, b
   const kernels::MoeDispatch dispatch = dispatch_of(scratch);
   const WeightedRows from = scratch.output.with(weighted), to = scratch.returned.with(weighted);
   push(context, from, to, true, [&](const tensor::Exec& exec) {
-    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch, round.number,
-                              from.rows, from.weights);
+    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch,
+                              kernels::DispatchPart::whole(dispatch, round.number), from.rows, from.weights);
   });
 }
 

@@ -121,6 +121,9 @@ std::vector<Operator> moe_operators(DType dtype) {
   const auto table = ints({kernels::moe_dispatch_table_count(1, e, 1)}), end = ints({1});
   const auto received = make({16 * e, h}, dtype);
   const auto dispatch = [=] { return kernels::MoeDispatch{*sent, 0, 16 * e, 16, *first, *first, *end, *table}; };
+  const auto part = [=](int multiprocessors) {
+    return kernels::DispatchPart{.experts = e, .multiprocessors = multiprocessors};
+  };
   const auto to = [](const Buffer& matrix) { return kernels::RankAddresses{{matrix.tensor().data}}; };
   return {
       {"moe_route", [=](const Exec& exec) { kernels::moe_route(exec, routing(), *logits, true); }},
@@ -142,9 +145,17 @@ std::vector<Operator> moe_operators(DType dtype) {
        [=](const Exec& exec) { kernels::moe_combine_values(exec, *weights, *values, *position); }},
       {"moe_rounds", [=](const Exec& exec) { kernels::moe_rounds(exec, dispatch()); }},
       {"moe_push_rows",
-       [=](const Exec& exec) { kernels::moe_push_rows(exec, to(*received), {}, dispatch(), 0, *x, *source, {}); }},
+       [=](const Exec& exec) {
+         kernels::moe_push_rows(exec, to(*received), {}, dispatch(), part(0), *x, *source, {});
+       }},
+      {"moe_push_rows",
+       [=](const Exec& exec) {
+         kernels::moe_push_rows(exec, to(*received), {}, dispatch(), part(2), *x, *source, {});
+       }},
       {"moe_push_results",
-       [=](const Exec& exec) { kernels::moe_push_results(exec, to(*rows), {}, dispatch(), 0, *received, {}); }},
+       [=](const Exec& exec) { kernels::moe_push_results(exec, to(*rows), {}, dispatch(), part(0), *received, {}); }},
+      {"moe_push_results",
+       [=](const Exec& exec) { kernels::moe_push_results(exec, to(*rows), {}, dispatch(), part(2), *received, {}); }},
       {"moe_zero_padding", [=](const Exec& exec) { kernels::moe_zero_padding(exec, *received, {}, dispatch(), 0); }},
       {"moe_swiglu_forward", [=](const Exec& exec) { kernels::moe_swiglu_forward(exec, *narrow, *wide, *values); }},
       {"moe_swiglu_backward",

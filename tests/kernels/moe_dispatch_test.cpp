@@ -72,7 +72,7 @@ class Players {
  public:
   Players(const MoeGroup& group, std::int64_t round_rows, std::int64_t multiple, std::int64_t rounds,
           const Payload& payload, std::mt19937_64& engine)
-      : group_(group), round_rows_(round_rows), multiple_(multiple), payload_(payload) {
+      : group_(group), round_rows_(round_rows), multiple_(multiple), payload_(payload), engine_(engine()) {
     for (int rank = 0; rank < group.ranks; ++rank) {
       dispatch_.emplace_back(group, rank, round_rows, multiple, rounds);
       tokens_.emplace_back(Shape{group.tokens, payload.hidden}, payload.dtype);
@@ -89,34 +89,54 @@ class Players {
   }
   std::size_t width() const { return at(payload_.hidden) * size_of(payload_.dtype); }
 
+  /// Each round goes in parts that are drawn. All ranks have the same ones.
   void play(const Exec& exec) {
     for (const auto& own : dispatch_) kernels::moe_rounds(exec, own.dispatch);
     const std::int64_t rounds = dispatch_.front().dispatch.rounds();
     for (std::int64_t k = 0; k < rounds; ++k) {
       SCOPED_TRACE(::testing::Message() << "round " << k << " of " << rounds);
       for (const Rows& rows : received_) rows.poison();
-      send(exec, k);
+      for (const auto& part : draw_parts(k)) send(exec, part);
+      zero_padding(exec, k);
       for (int rank = 0; rank < group_.ranks; ++rank) expect_received(rank, k);
-      send_back(exec, k);
+      for (const auto& part : draw_parts(k)) send_back(exec, part);
     }
     for (int rank = 0; rank < group_.ranks; ++rank) expect_returned(rank);
   }
 
  private:
-  void send(const Exec& exec, std::int64_t k) const {
+  /// All experts of a rank, cut at some places, in any order. Some parts have no expert.
+  std::vector<kernels::DispatchPart> draw_parts(std::int64_t round) {
+    std::vector<kernels::DispatchPart> parts;
+    std::int64_t first = 0;
+    const auto add = [&](std::int64_t experts) {
+      parts.push_back({round, first, experts, static_cast<int>(engine_() % 4)});
+      first += experts;
+    };
+    if (engine_() % 2 == 0)
+      while (first < group_.local() && parts.size() < 5)
+        add(static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(group_.local() - first + 1)));
+    add(group_.local() - first);
+    std::ranges::shuffle(parts, engine_);
+    return parts;
+  }
+  void send(const Exec& exec, const kernels::DispatchPart& part) const {
     const Addresses to(received_);
+    for (std::size_t r = 0; r < dispatch_.size(); ++r)
+      kernels::moe_push_rows(exec, to.rows, to.numbers, dispatch_[r].dispatch, part, tokens_[r], source_[r],
+                             values_[r]);
+  }
+  void zero_padding(const Exec& exec, std::int64_t k) const {
     for (std::size_t r = 0; r < dispatch_.size(); ++r) {
-      const auto& dispatch = dispatch_[r].dispatch;
-      kernels::moe_push_rows(exec, to.rows, to.numbers, dispatch, k, tokens_[r], source_[r], values_[r]);
       const Tensor none, numbers = received_[r].numbers;
-      kernels::moe_zero_padding(exec, received_[r].rows, payload_.numbered ? numbers : none, dispatch, k);
+      kernels::moe_zero_padding(exec, received_[r].rows, payload_.numbered ? numbers : none, dispatch_[r].dispatch, k);
     }
   }
-  void send_back(const Exec& exec, std::int64_t k) const {
+  void send_back(const Exec& exec, const kernels::DispatchPart& part) const {
     const Addresses to(returned_);
     for (std::size_t r = 0; r < dispatch_.size(); ++r) {
       const Tensor none, numbers = received_[r].numbers;
-      kernels::moe_push_results(exec, to.rows, to.numbers, dispatch_[r].dispatch, k, received_[r].rows,
+      kernels::moe_push_results(exec, to.rows, to.numbers, dispatch_[r].dispatch, part, received_[r].rows,
                                 payload_.numbered ? numbers : none);
     }
   }
@@ -167,6 +187,7 @@ class Players {
   const MoeGroup& group_;
   std::int64_t round_rows_, multiple_;
   Payload payload_;
+  std::mt19937_64 engine_;
   std::deque<MoeDispatchBuffers> dispatch_;
   std::deque<Buffer> tokens_, values_, source_;
   std::vector<RawBytes> token_bytes_, value_bytes_;
@@ -299,9 +320,15 @@ TEST(MoeDispatchErrors, SaysWhatDoesNotFit) {
   EXPECT_THROW(rounds(with([](auto& d) { d.counts.shape = {3, 4}; })), base::Error);
   EXPECT_THROW(rounds(with([](auto& d) { d.counts.shape = {17, 34}; })), base::Error);
   EXPECT_THROW(rounds(with([](auto& d) { d.table.shape = {3}; })), base::Error);
-  EXPECT_THROW(kernels::moe_push_rows(Exec(), {}, {}, own.dispatch, 2, tokens, source, {}), base::Error);
-  EXPECT_THROW(kernels::moe_push_rows(Exec(), {}, {}, own.dispatch, 0, tokens, numbers, {}), base::Error);
-  EXPECT_THROW(kernels::moe_push_results(Exec(), {}, {}, own.dispatch, 0, tokens, {}), base::Error);
+  const auto push = [&](const kernels::DispatchPart& part, const Buffer& of_pairs) {
+    kernels::moe_push_rows(Exec(), {}, {}, own.dispatch, part, tokens, of_pairs, {});
+  };
+  EXPECT_THROW(push({.round = 2, .experts = 2}, source), base::Error);
+  EXPECT_THROW(push({.first = 1, .experts = 2}, source), base::Error);
+  EXPECT_THROW(push({.first = -1, .experts = 2}, source), base::Error);
+  EXPECT_THROW(push({.experts = 2, .multiprocessors = -1}, source), base::Error);
+  EXPECT_THROW(push({.experts = 2}, numbers), base::Error);
+  EXPECT_THROW(kernels::moe_push_results(Exec(), {}, {}, own.dispatch, {.experts = 2}, tokens, {}), base::Error);
   EXPECT_THROW(kernels::moe_zero_padding(Exec(), rows, numbers, own.dispatch, 0), base::Error);
 }
 

@@ -39,6 +39,7 @@ using Ints = std::vector<std::int32_t>;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kPerToken = 8;
+constexpr int kFew[] = {1, 2, 4, 8, 16, 32};
 
 /// Each rank sends `bytes` to each rank, in rows of `row_bytes`: every token has 8 experts, and every expert gets as
 /// many rows.
@@ -66,11 +67,22 @@ class Bench {
         SHARD8_CUDA_CHECK(cudaMemcpyAsync(rows.of[(world_.rank() + k) % ranks_], returned_.data, bytes_of_rank(),
                                           cudaMemcpyDeviceToDevice, stream_));
     });
-    const double pushed =
-        time([&] { kernels::moe_push_rows(exec_, rows, {}, dispatch_, 0, tokens_, source_, Tensor{}); });
+    const auto part = [&](int multiprocessors) {
+      return kernels::DispatchPart{.experts = kPerToken, .multiprocessors = multiprocessors};
+    };
+    const auto push = [&](int multiprocessors) {
+      return time([&] {
+        kernels::moe_push_rows(exec_, rows, {}, dispatch_, part(multiprocessors), tokens_, source_, Tensor{});
+      });
+    };
+    const double pushed = push(0);
     expect_received();
-    const double back = time([&] { kernels::moe_push_results(exec_, results, {}, dispatch_, 0, received_, Tensor{}); });
+    const double back =
+        time([&] { kernels::moe_push_results(exec_, results, {}, dispatch_, part(0), received_, Tensor{}); });
     expect_returned();
+    std::vector<double> crowded;
+    for (const int multiprocessors : kFew) crowded.push_back(push(multiprocessors));
+    expect_received();
     const double meetings = time([] {});
     const double rounds = time([&] { kernels::moe_rounds(exec_, dispatch_); });
     if (world_.rank() != 0) return;
@@ -82,6 +94,10 @@ class Bench {
         static_cast<double>(hidden_) / 256, pairs_ / ranks_, ranks_, 1e6 * copied, speed(copied), 1e6 * pushed,
         speed(pushed), 100 * copied / pushed, 1e6 * back, speed(back), 100 * copied / back, 1e6 * meetings,
         1e6 * rounds);
+    fmt::print("  dispatch on few multiprocessors, GB/s:");
+    for (std::size_t i = 0; i < crowded.size(); ++i)
+      fmt::print(" {} on {}", static_cast<int>(speed(crowded[i])), kFew[i]);
+    fmt::print("\n");
     std::fflush(stdout);
   }
 

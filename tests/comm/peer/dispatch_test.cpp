@@ -198,14 +198,22 @@ class Group {
   void send(std::size_t rank, int input, const MoeDispatch& with, std::int64_t k) const {
     const Input& own = inputs_[at(input) * n_ + rank];
     std::byte* const data = ranks_[rank]->data();
-    kernels::moe_push_rows(execs_[rank]->get(), addresses(rank, 0), addresses(rank, Layout::kNumbers), with, k,
-                           *own.tokens, *own.source, *own.values);
+    for (const kernels::DispatchPart& part : parts_of(with, k))
+      kernels::moe_push_rows(execs_[rank]->get(), addresses(rank, 0), addresses(rank, Layout::kNumbers), with, part,
+                             *own.tokens, *own.source, *own.values);
     kernels::moe_zero_padding(execs_[rank]->get(), received(data), numbers(data), with, k);
   }
   void send_back(std::size_t rank, const MoeDispatch& with, std::int64_t k) const {
     std::byte* const data = ranks_[rank]->data();
-    kernels::moe_push_results(execs_[rank]->get(), addresses(rank, Layout::kReturned),
-                              addresses(rank, Layout::kReturnedNumbers), with, k, received(data), numbers(data));
+    for (const kernels::DispatchPart& part : parts_of(with, k))
+      kernels::moe_push_results(execs_[rank]->get(), addresses(rank, Layout::kReturned),
+                                addresses(rank, Layout::kReturnedNumbers), with, part, received(data), numbers(data));
+  }
+  /// Every other round goes in two parts, one of them on a few multiprocessors.
+  static std::vector<kernels::DispatchPart> parts_of(const MoeDispatch& with, std::int64_t k) {
+    if (k % 2 == 0) return {kernels::DispatchPart::whole(with, k)};
+    const std::int64_t half = with.local() / 2;
+    return {{k, 0, half, 0}, {k, half, with.local() - half, 2}};
   }
   static Tensor received(std::byte* data) { return {data, {kRoundRows, kHidden}, DType::bf16}; }
   static Tensor numbers(std::byte* data) { return {data + Layout::kNumbers, {kRoundRows}, DType::fp32}; }
@@ -224,8 +232,10 @@ class Group {
     for (std::size_t rank = 0; rank < n_; ++rank) {
       const MoeDispatch with = dispatch_of(rank, 0);
       kernels::moe_rounds(execs_[rank]->get(), with);
-      send(rank, 0, with, 0);
-      send_back(rank, with, 0);
+      for (std::int64_t k = 0; k < 2; ++k) {
+        send(rank, 0, with, k);
+        send_back(rank, with, k);
+      }
       copy(streams_[rank]->get(), seen_.data(), ranks_[rank]->data(), 16);
       SHARD8_CUDA_CHECK(cudaDeviceSynchronize());
     }
