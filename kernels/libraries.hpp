@@ -52,6 +52,7 @@ class Libraries {
   /// Sets how algorithms are chosen. While tuning is not off, the first run of a product runs several algorithms. So an
   /// output that accumulates holds garbage after that run. Tune only in a rehearsal whose gradients are not used.
   void set_tuning(Tuning tuning);
+  Tuning tuning() const { return tuning_; }
 
   /// The algorithms chosen so far, as lines of text. A plan file keeps the text. The other ranks adopt it, because all
   /// ranks must use the same algorithms.
@@ -84,6 +85,28 @@ class Libraries {
 
  private:
   std::unique_ptr<Parts> parts_;
+  Tuning tuning_ = Tuning::off;
+};
+
+/// While it lives, no algorithm is timed. It is for products whose sizes depend on the data: a rehearsal meets only
+/// some of these sizes, and times of those would decide how the results of a training are rounded. `libraries` may be
+/// null.
+class WithoutTuning {
+ public:
+  explicit WithoutTuning(Libraries* libraries) : libraries_(libraries) {
+    if (libraries == nullptr) return;
+    before_ = libraries->tuning();
+    libraries->set_tuning(Tuning::off);
+  }
+  ~WithoutTuning() {
+    if (libraries_ != nullptr) libraries_->set_tuning(before_);
+  }
+  WithoutTuning(const WithoutTuning&) = delete;
+  WithoutTuning& operator=(const WithoutTuning&) = delete;
+
+ private:
+  Libraries* libraries_;
+  Tuning before_ = Tuning::off;
 };
 
 /// What a kernel needs besides its operands: memory that it may overwrite during the call, and the vendor's libraries.
@@ -91,6 +114,7 @@ class Libraries {
 struct Workspace {
   tensor::Tensor memory;           ///< u8
   Libraries* libraries = nullptr;  ///< null on hosts; on a device needed by products and by bf16 attention
+  int spared = 0;                  ///< on a device: multiprocessors that a grouped product leaves to other kernels
 
   Workspace() = default;
   Workspace(const tensor::Tensor& bytes, Libraries* vendor = nullptr)  // NOLINT: memory alone is a workspace

@@ -49,11 +49,12 @@ struct MoeDispatch {
   std::int64_t rounds() const { return first.rows(); }
 };
 
-/// A part of a round: its rows of some experts of a rank. In dispatch each rank sends those of these experts of every
-/// rank, in combine those of its own. A part may be sent while the rows of another one are multiplied.
+/// A part of a round: its rows of some of the experts that a rank holds. In dispatch a rank sends the rows for these
+/// experts to every rank, in combine the results of these experts of its own. A part may be sent while the rows of
+/// another part are multiplied.
 struct DispatchPart {
   std::int64_t round = 0;
-  std::int64_t first = 0, experts = 0;  ///< of a rank's experts those with the numbers [first, first + experts)
+  std::int64_t first = 0, experts = 0;  ///< the rank's experts with numbers [first, first + experts)
   int multiprocessors = 0;              ///< on a device: the kernel uses at most as many multiprocessors; 0: all
 
   /// All rows of a round.

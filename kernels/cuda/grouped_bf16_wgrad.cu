@@ -4,12 +4,19 @@
 
 namespace shard8::kernels::cuda {
 
+namespace {
+
+using Value = cutlass::bfloat16_t;
+using Pair = cute::Shape<cute::_2, cute::_1, cute::_1>;
+
+template <class Cluster>
+using Kernel = GroupedKernel<Value, ColumnMajor, Value, RowMajor, float, true, TileOf<Value, 128, 256>, Cooperative,
+                             false, Cluster>;
+
+}  // namespace
+
 bool run_grouped_bf16_wgrad(cudaStream_t stream, const GroupedProblem& problem) {
-  using Value = cutlass::bfloat16_t;
-  using Tile = TileOf<Value, 128, 256>;
-  using Pair = cute::Shape<cute::_2, cute::_1, cute::_1>;
-  return GroupedKernel<Value, ColumnMajor, Value, RowMajor, float, true, Tile, Cooperative, false, Pair>::run(stream,
-                                                                                                              problem);
+  return problem.clusters ? Kernel<Pair>::run(stream, problem) : Kernel<OneBlock>::run(stream, problem);
 }
 
 }  // namespace shard8::kernels::cuda

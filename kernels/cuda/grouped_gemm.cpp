@@ -78,9 +78,10 @@ GroupedMatrix scales_of(const Operand& m) {
 /// A grouped product that is being prepared.
 class Grouped {
  public:
-  Grouped(cudaStream_t stream, const RowGroups& groups, const Tensor& memory)
+  Grouped(cudaStream_t stream, const RowGroups& groups, const Workspace& workspace)
       : stream_(stream),
-        parts_(memory, kUser),
+        spared_(workspace.spared),
+        parts_(workspace.memory, kUser),
         maps_(parts_.take(kGroupedMapsBytes)),
         arrays_(parts_.take(static_cast<std::size_t>(groups.rows.count()) * kGroupedArrayBytes)) {
     layout_.first = groups.first.as<std::int32_t>();
@@ -127,12 +128,14 @@ class Grouped {
     p.accumulate = accumulate;
     p.workspace = maps_;
     p.workspace_bytes = kGroupedMapsBytes;
-    p.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+    p.multiprocessors = std::max(device_attribute(cudaDevAttrMultiProcessorCount) - spared_, 1);
+    p.clusters = spared_ == 0;
     return p;
   }
 
  private:
   cudaStream_t stream_;
+  int spared_;
   WorkspaceParts parts_;
   std::byte* maps_;
   std::byte* arrays_;
@@ -154,13 +157,13 @@ bool has_grouped_kernel(DType operands, Scaling scaling, std::int64_t inputs, st
 }
 
 bool grouped_gemm_fprop(cudaStream_t stream, const Tensor& y, const Operand& x, const Operand& w,
-                        const RowGroups& groups, const Tensor& memory) {
+                        const RowGroups& groups, const Workspace& workspace) {
   const std::int64_t outputs = w.rows() / groups.rows.count(), inputs = w.cols();
   if (x.data.dtype == DType::e5m2 || y.dtype != DType::bf16) return false;
   const Kind kind = kind_of(x, w, outputs, inputs, groups, {&y, &x.data, &w.data});
   if (kind == Kind::none) return false;
   if (x.rows() == 0) return true;
-  Grouped product(stream, groups, memory);
+  Grouped product(stream, groups, workspace);
   GroupedLayout& layout = product.layout();
   layout.cols = extent(outputs);
   layout.depth = extent(inputs);
@@ -177,14 +180,14 @@ bool grouped_gemm_fprop(cudaStream_t stream, const Tensor& y, const Operand& x, 
 }
 
 bool grouped_gemm_dgrad(cudaStream_t stream, const Tensor& dx, const Operand& dy, const Operand& w,
-                        const RowGroups& groups, const Tensor& memory) {
+                        const RowGroups& groups, const Workspace& workspace) {
   const std::int64_t count = groups.rows.count(), outputs = w.rows() / count, inputs = w.cols();
   if (dx.dtype != DType::bf16) return false;
   const Kind kind = kind_of(dy, w, outputs, inputs, groups, {&dx, &dy.data, &w.data});
   if (kind == Kind::none) return false;
   if (dy.rows() == 0) return true;
   const bool e5m2 = dy.data.dtype == DType::e5m2;
-  Grouped product(stream, groups, memory);
+  Grouped product(stream, groups, workspace);
   GroupedLayout& layout = product.layout();
   layout.cols = extent(inputs);
   layout.depth = extent(outputs);
@@ -204,7 +207,7 @@ bool grouped_gemm_dgrad(cudaStream_t stream, const Tensor& dx, const Operand& dy
 }
 
 bool grouped_gemm_wgrad(cudaStream_t stream, const Tensor& dw, const Operand& dy, const Operand& x,
-                        const RowGroups& groups, bool accumulate, const Tensor& memory) {
+                        const RowGroups& groups, bool accumulate, const Workspace& workspace) {
   const std::int64_t count = groups.rows.count(), outputs = dw.rows() / count, inputs = dw.cols();
   const Kind kind = kind_of(dy, x, outputs, inputs, groups, {&dw, &dy.data, &x.data});
   if (kind == Kind::none || (kind != Kind::bf16 && x.rows() % kGroupedRowsMultiple != 0)) return false;
@@ -212,7 +215,7 @@ bool grouped_gemm_wgrad(cudaStream_t stream, const Tensor& dw, const Operand& dy
   const std::int64_t bytes = size_in(dw.dtype, outputs * inputs);
   if (!accumulate) zero_empty_groups(stream, dw.data, bytes, groups.rows.as<std::int32_t>(), static_cast<int>(count));
   if (x.rows() == 0) return true;
-  Grouped product(stream, groups, memory);
+  Grouped product(stream, groups, workspace);
   GroupedLayout& layout = product.layout();
   layout.sums_rows = true;
   layout.lines = extent(outputs);

@@ -30,8 +30,10 @@ struct GroupedProblem {
   bool accumulate = false;                       ///< only where the function says so
   void* workspace = nullptr;                     ///< aligned to 256 bytes
   std::size_t workspace_bytes = 0;
-  int multiprocessors = 0;  ///< of the device: as many blocks run
-  int swizzle = 1;          ///< CUTLASS's: so many rows of tiles are computed side by side, to share what caches hold
+  int multiprocessors = 0;  ///< as many blocks run
+  bool clusters = true;  ///< blocks may run as clusters. Not while other kernels use some multiprocessors: they would
+                         ///< leave single ones free, on which no cluster fits
+  int swizzle = 1;       ///< CUTLASS's: so many rows of tiles are computed side by side, to share what caches hold
 };
 
 // Each function enqueues the products for one pair of formats and layouts, and returns whether CUTLASS and the device

@@ -8,17 +8,17 @@ namespace shard8::kernels::cuda {
 bool has_grouped_kernel(tensor::DType, tensor::Scaling, std::int64_t, std::int64_t) { return false; }
 
 bool grouped_gemm_fprop(cudaStream_t, const tensor::Tensor&, const tensor::Operand&, const tensor::Operand&,
-                        const RowGroups&, const tensor::Tensor&) {
+                        const RowGroups&, const Workspace&) {
   return false;
 }
 
 bool grouped_gemm_dgrad(cudaStream_t, const tensor::Tensor&, const tensor::Operand&, const tensor::Operand&,
-                        const RowGroups&, const tensor::Tensor&) {
+                        const RowGroups&, const Workspace&) {
   return false;
 }
 
 bool grouped_gemm_wgrad(cudaStream_t, const tensor::Tensor&, const tensor::Operand&, const tensor::Operand&,
-                        const RowGroups&, bool, const tensor::Tensor&) {
+                        const RowGroups&, bool, const Workspace&) {
   return false;
 }
 

@@ -52,14 +52,16 @@ Operand copied_rows(cudaStream_t stream, const Operand& m, std::int64_t first, s
 void grouped_gemm_fprop(const tensor::Exec& exec, const Tensor& y, const Operand& x, const Operand& w,
                         const RowGroups& groups, const Workspace& workspace) {
   check_grouped_fprop(y, x, w, groups);
-  if (cuda::grouped_gemm_fprop(stream_of(exec), y, x, w, groups, workspace.memory)) return;
+  if (cuda::grouped_gemm_fprop(stream_of(exec), y, x, w, groups, workspace)) return;
+  const WithoutTuning untimed(workspace.libraries);
   multiply_each_fprop(exec, y, x, w, ReadGroups(exec, groups), workspace);
 }
 
 void grouped_gemm_dgrad(const tensor::Exec& exec, const Tensor& dx, const Operand& dy, const Operand& w,
                         const RowGroups& groups, const Workspace& workspace) {
   check_grouped_dgrad(dx, dy, w, groups);
-  if (cuda::grouped_gemm_dgrad(stream_of(exec), dx, dy, w, groups, workspace.memory)) return;
+  if (cuda::grouped_gemm_dgrad(stream_of(exec), dx, dy, w, groups, workspace)) return;
+  const WithoutTuning untimed(workspace.libraries);
   multiply_each_dgrad(exec, dx, dy, w, ReadGroups(exec, groups), workspace);
 }
 
@@ -67,13 +69,14 @@ void grouped_gemm_wgrad(const tensor::Exec& exec, const Tensor& dw, const Operan
                         const RowGroups& groups, bool accumulate, const Workspace& workspace) {
   check_grouped_wgrad(dw, dy, x, groups, accumulate);
   const cudaStream_t stream = stream_of(exec);
-  if (cuda::grouped_gemm_wgrad(stream, dw, dy, x, groups, accumulate, workspace.memory)) return;
+  if (cuda::grouped_gemm_wgrad(stream, dw, dy, x, groups, accumulate, workspace)) return;
   cuda::WorkspaceParts parts(workspace.memory, {"grouped_gemm_wgrad", "grouped_gemm_workspace_bytes"});
   std::byte* const dy_copy = dy.transposed ? parts.take(dy.data.bytes()) : nullptr;
   std::byte* const x_copy = x.transposed ? parts.take(x.data.bytes()) : nullptr;
   const auto rows_of = [&](const Operand& m, std::int64_t first, std::int64_t count) {
     return m.transposed ? copied_rows(stream, m, first, count, &m == &dy ? dy_copy : x_copy) : m.slice(first, count);
   };
+  const WithoutTuning untimed(workspace.libraries);
   multiply_each_wgrad(exec, dw, dy, x, ReadGroups(exec, groups), accumulate, {parts.rest(), workspace.libraries},
                       rows_of);
 }

@@ -35,7 +35,10 @@ std::string describe(const cuda::LtSearch& search) {
 Libraries::Libraries() : parts_(std::make_unique<Parts>()) {}
 Libraries::~Libraries() = default;
 
-void Libraries::set_tuning(Tuning tuning) { parts_->gemm.set_tuning(lt_tuning(tuning)); }
+void Libraries::set_tuning(Tuning tuning) {
+  tuning_ = tuning;
+  parts_->gemm.set_tuning(lt_tuning(tuning));
+}
 
 std::string Libraries::algorithms() const { return cuda::to_text(parts_->gemm.algorithms()); }
 

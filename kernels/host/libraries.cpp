@@ -20,7 +20,7 @@ struct Libraries::Parts {};
 
 Libraries::Libraries() = default;
 Libraries::~Libraries() = default;
-void Libraries::set_tuning(Tuning) {}
+void Libraries::set_tuning(Tuning tuning) { tuning_ = tuning; }
 std::string Libraries::algorithms() const { return {}; }
 bool Libraries::adopt(std::string_view algorithms) { return algorithms.empty(); }
 std::vector<Libraries::Choice> Libraries::choices() const { return {}; }
@@ -47,7 +47,8 @@ int blas_threads(int threads) {
   const bool named = is_set("OPENBLAS_NUM_THREADS") || is_set("GOTO_NUM_THREADS");
   switch (kind()) {
     case kOwnThreads:
-      if (auto* const set = openblas_function<void(int)>("openblas_set_num_threads"); set != nullptr && !named) set(threads);
+      if (auto* const set = openblas_function<void(int)>("openblas_set_num_threads"); set != nullptr && !named)
+        set(threads);
       return count();
     case kOpenMP:
       return threads;  // the BLAS asks OpenMP at each product, and has no number of its own

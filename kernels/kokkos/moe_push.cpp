@@ -41,7 +41,7 @@ void for_workers(const Exec& exec, const char* label, std::int64_t most, int mul
   constexpr std::int64_t kTeams = 32;  // at once on a multiprocessor of a device: half of the threads it can have
   if (!kHostExec && multiprocessors > 0) {
     f.workers = std::min(most, kTeams * multiprocessors);
-    return for_crowded_warp_rows(exec, label, f.workers, f);
+    return for_warp_rows_in_large_blocks(exec, label, f.workers, f);
   }
   const std::int64_t at_once = exec.concurrency() / (kHostExec ? 1 : 2 * kWarp);
   f.workers = std::min(most, std::max<std::int64_t>(at_once, 1));
@@ -122,13 +122,13 @@ struct PushResults {
   KOKKOS_INLINE_FUNCTION void operator()(const AnyTeam& team, std::int64_t worker) const {
     const std::int64_t rows_of_round = end[round], first_expert = std::int64_t{table.rank} * table.local;
     const std::int32_t* const place = table.place + first_expert * table.ranks;  // ascending: experts, then ranks
-    const auto row_of = [&](int expert) {  // where the rows of an expert begin in the round
+    const auto begin_of = [&](int expert) {  // where the rows of an expert begin in the round
       if (expert == table.local) return rows_of_round;
-      const std::int64_t row = place[std::int64_t{expert} * table.ranks] - round * table.round_rows;
-      return row < 0 ? 0 : (row < rows_of_round ? row : rows_of_round);
+      const std::int64_t of_expert = place[std::int64_t{expert} * table.ranks] - round * table.round_rows;
+      return of_expert < 0 ? 0 : (of_expert < rows_of_round ? of_expert : rows_of_round);
     };
-    const std::int64_t end_of_part = row_of(first + experts);
-    for (std::int64_t at = row_of(first) + worker; at < end_of_part; at += workers) {
+    const std::int64_t end_of_part = begin_of(first + experts);
+    for (std::int64_t at = begin_of(first) + worker; at < end_of_part; at += workers) {
       const std::int64_t position = round * table.round_rows + at;
       const int run = last_at_most(place, table.local * table.ranks, position);
       const int to = run % table.ranks;

@@ -18,28 +18,28 @@ void for_warp_rows(const Exec& exec, const char* label, std::int64_t rows, const
   for_rows(exec, label, rows, f, kWarp);
 }
 
-/// A warp of a larger team, as a team.
-struct WarpOfTeam {
+/// A warp of a larger thread block, as a team.
+struct WarpOfBlock {
   int rank;
   KOKKOS_FORCEINLINE_FUNCTION int team_rank() const { return rank; }
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int team_size() { return kWarp; }
 };
 
-/// Calls f(team, row) for the row of each warp of a large team.
+/// Calls f(team, row) for the row of each warp of a thread block.
 template <class F>
-struct RowsOfWarps {
+struct RowsOfBlockWarps {
   F f;
   std::int64_t rows;
   KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
     const std::int64_t row = std::int64_t{team.league_rank()} * (team.team_size() / kWarp) + team.team_rank() / kWarp;
-    if (row < rows) f(WarpOfTeam{team.team_rank() % kWarp}, row);
+    if (row < rows) f(WarpOfBlock{team.team_rank() % kWarp}, row);
   }
 };
 
-/// As for_warp_rows, but on a device 32 warps are on one multiprocessor, so that `rows` rows keep rows/32 of them from
-/// other kernels. Only for kernels without sums over a team.
+/// As for_warp_rows, but on a device in thread blocks of 32 warps, as large as they can be. So `rows` rows run on at
+/// most rows/32 multiprocessors, rounded up. Only for kernels without sums over a team.
 template <class F>
-void for_crowded_warp_rows(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
+void for_warp_rows_in_large_blocks(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
   if constexpr (kHostExec) {
     for_rows(exec, label, rows, f);
   } else {
@@ -48,7 +48,7 @@ void for_crowded_warp_rows(const Exec& exec, const char* label, std::int64_t row
     const std::int64_t warps = kThreads / kWarp;
     Kokkos::parallel_for(label_of(label),
                          team_policy<Kokkos::LaunchBounds<kThreads, 1>>(exec, (rows + warps - 1) / warps, kThreads),
-                         RowsOfWarps<F>{f, rows});
+                         RowsOfBlockWarps<F>{f, rows});
   }
 }
 

@@ -17,6 +17,7 @@
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
+#include "deck/overlap.hpp"
 #include "deck/without_files.hpp"
 #include "profile/output_file.hpp"
 #include "train/assembly.hpp"
@@ -86,11 +87,12 @@ int bench_checkpoint(Job& job, const BenchArguments& arguments) {
 }
 
 void check_overlap(const std::string& name, const deck::LoadResult& deck) {
-  if (deck.config.mesh.exchanges()) return;
+  if (deck::can_overlap(deck.config)) return;
   base::fail(base::ExitCode::deck,
-             "{}: error: bench overlap times the exchanges of a tensor group, but mesh.tensor = 1, and a tensor group "
-             "of one rank exchanges nothing: set mesh.tensor to 2 or more",
-             name);
+             "{}: error: bench overlap times the exchanges of a tensor group and, on devices, of an expert group, but "
+             "mesh.tensor = {} and mesh.expert = {}: set mesh.tensor{} to 2 or more",
+             name, deck.config.mesh.tensor, deck.config.mesh.expert,
+             operation::on_device(deck.config.mesh) && deck.config.model.moe.on() ? " or mesh.expert" : "");
 }
 
 int bench_overlap(Job& job, const BenchArguments& arguments) {
@@ -101,10 +103,11 @@ int bench_overlap(Job& job, const BenchArguments& arguments) {
   const auto result =
       bench::bench_overlap(bench::overlap_bench_deck(job.deck.config), std::move(job.world), job.runtime.exec(),
                            job.runtime.threads(), {.blocks = arguments.blocks, .repetitions = arguments.repetitions});
-  logger.info("exchanges of {} tensor ranks overlapped with matrix products, {} ranks, {} blocks of {} repetitions",
+  logger.info("exchanges overlapped with matrix products: tensor {}, {} ranks, {} blocks of {} repetitions",
               result.tensor, result.ranks, result.settings.blocks, result.settings.repetitions);
   logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
   if (!result.parts_problem.empty()) logger.info("direct and pipeline go by messages: {}", result.parts_problem);
+  if (!result.push_problem.empty()) logger.info("dispatch and combine are not timed: {}", result.push_problem);
   logger.info("{}", bench::to_text(result));
   write_file(world, arguments.csv, bench::to_csv(result, measured), "--csv");
   write_file(world, arguments.json, bench::to_json(result, measured) + '\n', "--json");

@@ -187,7 +187,8 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   number(collective, "--warmup", arguments.warmup, "calls that are not timed", 1, 100000);
   number(collective, "--iterations", arguments.iterations, "calls in a row that are timed", 1, 100000);
   collective->add_flag("!--no-check", arguments.check, "on hosts: do not check the data");
-  CLI::App* overlap = add("overlap", "the tensor group's exchanges, alone and with products, overlapped and plain");
+  CLI::App* overlap =
+      add("overlap", "exchanges of tensor and expert groups, alone and with products, overlapped and plain");
   overlap->add_option("--csv", arguments.csv, "a file for all figures");
   number(overlap, "--blocks", arguments.blocks, "how often all variants are timed", 1, 1000);
   number(overlap, "--repetitions", arguments.repetitions, "calls of each variant in a block, in turns", 1, 100000);

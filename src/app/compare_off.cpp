@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "comm/host_waits.hpp"
+#include "deck/overlap.hpp"
 #include "train/assembly.hpp"
 
 namespace shard8::app {
@@ -124,7 +125,7 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck) {
     refuse(shown(deck, "run", "skeleton") + " trains nothing: set run.skeleton = none, or leave out --compare-off");
   if (!config.overlap.enable)
     refuse(shown(deck, "overlap", "enable") + ": set overlap.enable = true, or leave out --compare-off");
-  if (!config.mesh.exchanges())
+  if (!deck::can_overlap(config))
     refuse(shown(deck, "mesh", "tensor") +
            ", and a tensor group of one rank exchanges nothing: set mesh.tensor to 2 or more, or leave out "
            "--compare-off");

@@ -43,7 +43,19 @@ void print_warnings(const deck::LoadResult& deck) {
   const deck::Config& c = deck.config;
   // Where the deck says hosts, its user knows.
   const bool said = c.mesh.device != deck::Device::automatic;
-  if (said || operation::on_device(c.mesh) || !c.overlap.enable || !c.mesh.exchanges()) return;
+  if (said || operation::on_device(c.mesh) || !c.overlap.enable) return;
+  for (const profile::Exchange exchange : {profile::Exchange::dispatch, profile::Exchange::combine})
+    if (c.mesh.expert > 1 && c.overlap.methods[exchange] == profile::ExchangeMethod::pipeline)
+      warn(fmt::format(
+          "overlap.{} = pipeline has no effect: this program was built for hosts, which send rows by messages",
+          name_of(exchange)));
+  if (!c.mesh.exchanges()) {
+    if (c.mesh.expert > 1)
+      warn(
+          "overlap.enable = true has no effect: this program was built for hosts, which send rows of experts by "
+          "messages");
+    return;
+  }
   const auto no_effect = [](std::string_view key, std::int64_t value) {
     warn(fmt::format(
         "overlap.{} = {} has no effect: this program was built for hosts, which multiply the tokens of each "

@@ -59,7 +59,7 @@ struct OverlapBench {
   OverlapSettings settings;
   int ranks = 0, tensor = 0;
   /// On hosts: why exchanges by parts go by messages; empty if they do not.
-  std::string parts_problem;
+  std::string parts_problem, push_problem;
   std::vector<OverlapRow> rows;
 };
 
@@ -67,7 +67,7 @@ struct OverlapBench {
 /// is ring stays so.
 deck::Config overlap_bench_deck(deck::Config config);
 
-/// Times each exchange of `config`, an overlap_bench_deck() whose mesh has several tensor ranks: alone, overlapped with
+/// Times each exchange of `config`, an overlap_bench_deck() in which something can overlap: alone, overlapped with
 /// its product, and in the plain order.
 /// `exec` must outlive the call. Takes the memory of one layer. Collective over `world`. AgreedError(environment) when
 /// a rank has not enough memory.

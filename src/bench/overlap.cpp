@@ -134,13 +134,15 @@ OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world,
                            const OverlapSettings& settings) {
   SHARD8_REQUIRE(settings.blocks > 0 && settings.repetitions > 0, "a benchmark of {} blocks of {} repetitions",
                  settings.blocks, settings.repetitions);
-  const comm::Mesh mesh = comm::make_mesh(std::move(world), config.mesh.extents(), true);
+  const comm::Mesh mesh =
+      comm::make_mesh(std::move(world), config.mesh.extents(), model::Overlap::make(config).groups());
   const train::Setup setup = train::Setup::make(config, mesh.world.rank(), threads);
   train::OverlapTiming timing(setup, mesh, exec);
   OverlapBench bench{.settings = settings,
                      .ranks = mesh.world.size(),
                      .tensor = setup.dims.tensor,
                      .parts_problem = timing.parts_problem(),
+                     .push_problem = timing.push_problem(),
                      .rows = {}};
   for (const train::OverlapCase& c : timing.cases()) bench.rows.push_back(time_case(c, timing, settings));
   return bench;
@@ -187,6 +189,7 @@ std::string to_csv(const OverlapBench& bench, const Measured& measured) {
 std::string to_json(const OverlapBench& bench, const Measured& measured) {
   Json out = fields_of(bench, measured);
   out["parts_problem"] = bench.parts_problem;
+  out["push_problem"] = bench.push_problem;
   out["rows"] = Json::array();
   for (const OverlapRow& row : bench.rows) out["rows"].push_back(fields_of(row));
   return out.dump(2);

@@ -90,6 +90,10 @@ std::shared_ptr<PushMemory> Communicator::push_memory(std::size_t bytes) const {
   return group_->device == nullptr ? nullptr : group_->device->push_memory(*this, bytes);
 }
 
+bool Communicator::can_push() const {
+  return group_->device != nullptr && size() > 1 && group_->device->uses_memory_of_peers(*this);
+}
+
 void Communicator::begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
                               PeersRead peers_read) const {
   SHARD8_REQUIRE(group_->device != nullptr, "push in group '{}': a device and several ranks are needed", group_->name);

@@ -49,8 +49,9 @@ struct DeviceLanes {
   /// The streams of gathers and reductions are not those of groups without `apart`, so no exchange waits for the
   /// weights or gradients of a unit.
   bool apart = false;
+  bool push = false;  ///< push() on the stream of gathers that are `apart`, else on the compute stream
 
-  bool any() const { return compute || gather || reduce; }
+  bool any() const { return compute || gather || reduce || push; }
 };
 
 /// How the clocks of two ranks differ (std::chrono::steady_clock).
@@ -133,6 +134,8 @@ class Communicator {
   /// write; the lines of Device::describe() say why. Collective, with the same bytes on every rank; all ranks must free
   /// it together, before the communicator.
   std::shared_ptr<PushMemory> push_memory(std::size_t bytes) const;
+  /// Whether push_memory() gives memory. Collective; groups may get different answers.
+  bool can_push() const;
 
   /// Another handle of the same group, for an owner that lives longer than this object.
   Communicator same() const;
@@ -204,19 +207,21 @@ class Communicator {
 
   /// Whether a push() waits until all ranks have read what was pushed before.
   enum class PeersRead : std::uint8_t {
-    waited_for,  ///< it waits until the compute streams of all ranks have come to this call
+    waited_for,  ///< it waits until the streams of all ranks have come to this call
     known        ///< it does not. Allowed if, on every rank, a push of this memory came to its end after the rank last
                  ///< used the bytes that are now written. It did where dispatch and combine write to different bytes
-                 ///< in turns, and combine's write() is the last to read what was dispatched
+                 ///< in turns, and combine's write() is the last to read what was dispatched; and where several pushes
+                 ///< write to different bytes and the first of them has waited
   };
   /// An all-to-all whose kernels the caller launches: they write to the memory of all ranks, so they alone know how
-  /// many rows go where, and no host waits. In the order of the compute stream it waits for the other ranks as
-  /// `peers_read` says, then write() launches kernels on the compute stream, then it waits until those of all ranks are
-  /// complete. What the compute stream is given afterwards sees what all ranks have written to this rank's memory.
-  /// Kernels write to the memory of rank r at memory.of(r), this rank's included. `sent` are tensors of the bytes that
-  /// the call is recorded with, as Collective::all_to_all; the host knows only what is sent on average, or at most.
-  /// Their data are not used. `label`: see all_gather_in_place. An exception of write() ends the job: other ranks wait.
-  /// On hosts and in a group of one Error(failed).
+  /// many rows go where, and no host waits. In the order of the memory's stream (PushMemory::stream) it waits for the
+  /// other ranks as `peers_read` says, then write() launches kernels on that stream, then it waits until those of all
+  /// ranks are complete. What the compute stream was given before comes before all this. What it is given after the
+  /// request's wait() sees what all ranks have written to this rank's memory. Kernels write to the memory of rank r at
+  /// memory.of(r), this rank's included. `sent` are tensors of the bytes that the call is recorded with, as
+  /// Collective::all_to_all; the host knows only what is sent on average, or at most. Their data are not used. `label`:
+  /// see all_gather_in_place. An exception of write() ends the job: other ranks wait. On hosts and in a group of one
+  /// Error(failed).
   template <class Write>
   [[nodiscard]] Request push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
                              const Write& write, PeersRead peers_read = PeersRead::waited_for) const {

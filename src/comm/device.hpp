@@ -44,6 +44,9 @@ class PushMemory : public DeviceMemory {
  public:
   /// The memory of a rank, at the address with which this rank writes to it. That of this rank is data().
   virtual std::byte* of(int rank) const = 0;
+  /// The stream (cudaStream_t) on which a push() launches its kernels: another one than the compute stream if the group
+  /// has DeviceLanes::push.
+  virtual void* stream() const = 0;
 };
 
 /// The collectives of a group of several ranks, as Communicator declares them, on tensors that Communicator has
@@ -75,7 +78,7 @@ class DeviceGroup {
   virtual std::shared_ptr<DeviceMemory> all_to_all_memory(const Communicator& group, std::size_t bytes) = 0;
   /// See Communicator::push_memory. Collective over `group`, the group of this object.
   virtual std::shared_ptr<PushMemory> push_memory(const Communicator& group, std::size_t bytes) = 0;
-  /// See Communicator::push. What the compute stream is given between the two calls writes to the memory. `memory` is
+  /// See Communicator::push. What the memory's stream is given between the two calls writes to the memory. `memory` is
   /// of push_memory().
   virtual void begin_push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
                           Communicator::PeersRead peers_read) = 0;

@@ -19,7 +19,7 @@ const Communicator& Mesh::group(AxisSet axes) const {
   return found->second;
 }
 
-Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap,
+Mesh make_mesh(Communicator world, const base::Extents& extents, OverlappedGroups overlapped,
                std::initializer_list<AxisSet> further) {
   if (std::ranges::any_of(extents.of, [](int extent) { return extent < 1; }) || world.size() != extents.ranks()) {
     base::fail(base::ExitCode::environment,
@@ -41,11 +41,11 @@ Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_ove
       kCompute{.compute = true}, kAll{.compute = true, .gather = true, .reduce = true, .apart = true};
   split(AxisSet::replicate, kReduce);
   split(AxisSet::shard, kGatherAndReduce);
-  split(AxisSet::tensor, tensor_overlap ? kAll : kCompute);
+  split(AxisSet::tensor, overlapped.tensor ? kAll : kCompute);
   const bool shards_experts = base::expert_sharing(extents).sharded == AxisSet::model;
   split(AxisSet::model, {.compute = true, .gather = shards_experts, .reduce = shards_experts});
   if (extents.expert > 1) {
-    split(AxisSet::expert, kCompute);
+    split(AxisSet::expert, {.compute = true, .push = overlapped.expert});
     split(AxisSet::expert_shard, kGatherAndReduce);
   }
   for (const AxisSet axes : further) split(axes, kCompute);

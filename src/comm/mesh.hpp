@@ -22,6 +22,14 @@ struct Mesh {
   const Communicator& group(base::AxisSet axes) const;
 };
 
+/// The groups whose exchanges are overlapped with products. On a device they have streams of their own.
+struct OverlappedGroups {
+  bool tensor = false;
+  bool expert = false;  ///< its pushes
+
+  bool operator==(const OverlappedGroups&) const = default;
+};
+
 /// Splits `world` into the groups tensor, shard, replicate and model, into expert and expert_shard if extents.expert is
 /// not 1, and into those of the sets `further`. Collective.
 /// Throws Error(environment) with both numbers when `world` does not have extents.ranks() ranks. On a device groups of
@@ -31,10 +39,7 @@ struct Mesh {
 /// sharded, model and expert_shard. Place::rank numbers data ranks with the shard varying fastest. So a sum over the
 /// shard group and then over the replicate group has the same bits for every split of equally many data ranks, if both
 /// extents are powers of two.
-///
-/// `tensor_overlap`: exchanges of the tensor group are overlapped with products, so on a device it has streams of its
-/// own.
-Mesh make_mesh(Communicator world, const base::Extents& extents, bool tensor_overlap = false,
+Mesh make_mesh(Communicator world, const base::Extents& extents, OverlappedGroups overlapped = {},
                std::initializer_list<base::AxisSet> further = {});
 /// The mesh of the rank at `place` with groups that are only planned (Communicator::on_paper).
 Mesh mesh_on_paper(const base::Place& place);

@@ -28,7 +28,15 @@ bool in_fp8(const Config& c) { return c.fp8.on(); }
 bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
 
+bool trains(const Config& c) { return c.run.skeleton == Skeleton::none; }
+/// On a device or, where the deck does not say, perhaps on one.
+bool may_push_rows(const Config& c) { return c.mesh.expert <= 1 || c.mesh.device != Device::host; }
+bool may_overlap(const Config& c) {
+  return c.mesh.exchanges() || (has_experts(c) && c.mesh.expert > 1 && may_push_rows(c));
+}
 bool overlaps(const Config& c) { return c.overlap.enable; }
+/// Of a key of an exchange of the tensor group.
+bool tensor_overlaps(const Config& c) { return !overlaps(c) || !may_overlap(c) || c.mesh.exchanges(); }
 
 /// "mesh.tensor could be 1, 2 or 4": the divisors of `divided`, of many those nearest to `given`.
 std::string could_be(std::string_view path, std::int64_t divided, std::int64_t given) {
@@ -73,10 +81,21 @@ constexpr Reader kReaders[] = {
     {"fp8.weights", "fp8.recipe", in_fp8},
     {"fp8.first_layers_bf16", "fp8.recipe", in_fp8},
     {"fp8.last_layers_bf16", "fp8.recipe", in_fp8},
-    {"overlap.enable", "mesh.tensor", [](const Config& c) { return c.mesh.exchanges(); }},
+    {"overlap.enable", "mesh.tensor", [](const Config& c) { return may_overlap(c); }},
     {"overlap", "overlap.enable", overlaps},
     {"overlap.proj_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || fc2_wgrad_can_wait(c); }},
     {"overlap.fc2_dgrad", "model.recompute", [](const Config& c) { return !overlaps(c) || proj_wgrad_can_wait(c); }},
+    {"overlap.dispatch", "mesh.expert",
+     [](const Config& c) {
+       return !overlaps(c) || !has_experts(c) || (c.mesh.expert > 1 && c.model.moe.experts > c.mesh.expert);
+     }},
+    {"overlap.combine", "mesh.expert", [](const Config& c) { return !overlaps(c) || c.mesh.expert > 1; }},
+    {"overlap.dispatch", "mesh.device", [](const Config& c) { return !overlaps(c) || may_push_rows(c); }},
+    {"overlap.combine", "mesh.device", [](const Config& c) { return !overlaps(c) || may_push_rows(c); }},
+    {"overlap.dispatch", "overlap.chunks", [](const Config& c) { return !overlaps(c) || c.overlap.chunks != 1; }},
+    {"overlap.dispatch", "run.skeleton", [](const Config& c) { return !overlaps(c) || trains(c); }},
+    {"overlap.combine", "run.skeleton", [](const Config& c) { return !overlaps(c) || trains(c); }},
+    {"overlap.dispatch", "moe.dispatch", [](const Config& c) { return !overlaps(c) || dispatch_can_go_in_parts(c); }},
     {"overlap.splits", "mesh.tensor", [](const Config& c) { return !overlaps(c) || c.mesh.tensor > 2; }},
     {"overlap.splits", "mesh.device",
      [](const Config& c) { return !overlaps(c) || c.mesh.tensor <= 2 || c.mesh.device != Device::host; }},
@@ -171,6 +190,9 @@ void warn_of_unused(Diagnostics& diagnostics, const Reading& reading) {
     for (const Field& field : group == nullptr ? std::span<const Field>() : group->fields)
       warn(fmt::format("{}.{}", reader.key, field.key), reader);
   }
+  for (const Exchange exchange : profile::kOverlapKeys)
+    if (!of_experts(exchange))
+      warn(fmt::format("overlap.{}", name_of(exchange)), {"overlap", "mesh.tensor", tensor_overlaps});
   const auto warmup = reading.values.find("optimizer.warmup");
   if (warmup != reading.values.end() && reading.config.optimizer.warmup >= reading.config.run.steps)
     diagnostics.warning(

@@ -149,7 +149,7 @@ struct FsdpConfig {
   Gather gather = Gather::automatic;
 };
 
-/// How the tensor group's exchanges are overlapped with matrix products.
+/// How exchanges of tokens are overlapped with matrix products.
 struct OverlapConfig {
   bool enable = false;  ///< false: no exchange is overlapped, whatever the members below are
   /// Each exchange that has a key is automatic, or has one of its methods (deck/overlap.hpp). The others are off.
@@ -161,8 +161,8 @@ struct OverlapConfig {
   /// On devices, of a direct gather: the products in which the other ranks' tokens are multiplied; 0: one for each
   /// rank.
   std::int64_t splits = 0;
-  /// On devices, of a pipeline: the products in which the tokens of each other rank are multiplied; 0: see
-  /// pipeline_chunks().
+  /// On devices, of a pipeline: the products in which the tokens of each other rank are multiplied, or the rows of a
+  /// rank's experts; 0: see pipeline_chunks() and expert_chunks().
   std::int64_t chunks = 0;
   double min_gflop = 0.0;  ///< an exchange whose product has fewer GFLOP on a rank is not overlapped
 };

@@ -74,7 +74,7 @@ std::span<const Group> all_groups() {
       {"fp8", "8-bit products: QKV, proj, fc1 and fc2 of the layers.", fp8_fields()},
       {"fsdp", "When sharded weights are gathered, and in which dtype.", fsdp_fields()},
       {"overlap",
-       "Which exchanges of the tensor group are overlapped with matrix products. direct: a product of each rank's "
+       "Which exchanges of tokens are overlapped with matrix products. direct: a product of each rank's "
        "tokens runs as soon as they arrive. pipeline: each rank's tokens leave as soon as their product is done. ring, "
        "on hosts: tokens or partial sums pass from neighbour to neighbour. bulk: during the product that the key "
        "names. "

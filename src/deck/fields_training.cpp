@@ -85,6 +85,8 @@ constexpr Field kOverlap[] = {
     method<Exchange::fc1_wgrad>("reduce-scatter of fc1's input gradient, during fc1's wgrad"),
     method<Exchange::head_fprop>("gather of the head's input"),
     method<Exchange::head_dgrad>("reduce-scatter of the head's input gradient, during the wgrad of the last tokens"),
+    method<Exchange::dispatch>("on devices: rows to their experts, during products of rows that have come"),
+    method<Exchange::combine>("on devices: experts' results to their tokens, during other experts' products"),
     {.key = "splits",
      .access = overlap<&OverlapConfig::splits>(),
      .bounds = at_least(0),
@@ -94,8 +96,8 @@ constexpr Field kOverlap[] = {
      .access = overlap<&OverlapConfig::chunks>(),
      .bounds = from_to(0, 16),
      .unit = "products",
-     .help = "pipeline on devices: products for each other rank's tokens, each sent while the next is computed; 0: 2 "
-             "for two ranks, else 1"},
+     .help = "pipeline on devices: products for each other rank's tokens, each sent while the next is computed, and "
+             "for the rows of a rank's experts; 0: 2 for two ranks and for experts, else 1"},
     {.key = "min_gflop",
      .access = overlap<&OverlapConfig::min_gflop>(),
      .bounds = at_least(0),

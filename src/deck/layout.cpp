@@ -171,7 +171,7 @@ std::string describe(const Config& config) {
                                 config.precision.deterministic ? "deterministic" : "not deterministic"));
   if (config.fp8.on()) line("fp8", describe_fp8(config));
   line("weights", describe_weights(config));
-  if (config.overlap.enable && mesh.exchanges()) line("overlap", describe_overlap(config));
+  if (config.overlap.enable && can_overlap(config)) line("overlap", describe_overlap(config));
   line("training", describe_schedule(config));
   if (config.run.validate_every > 0 || config.data.validation > 0) line("validation", describe_validation(config));
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));

@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "deck/device.hpp"
 #include "deck/layout.hpp"
 #include "deck/number.hpp"
 
@@ -12,12 +15,12 @@ namespace shard8::deck {
 
 namespace {
 
-bool can_overlap(const Config& config) { return config.overlap.enable && config.mesh.tensor > 1; }
-
 /// The method of an exchange, where auto counts as its method. Off if no product can be overlapped with the exchange.
 ExchangeMethod method_of(const Config& config, Exchange exchange) {
   if (exchange == Exchange::proj_dgrad && !fc2_wgrad_can_wait(config)) return ExchangeMethod::off;
   if (exchange == Exchange::fc2_dgrad && !proj_wgrad_can_wait(config)) return ExchangeMethod::off;
+  if (exchange == Exchange::dispatch && !(dispatch_can_go_in_parts(config) && rounds_have_parts(config)))
+    return ExchangeMethod::off;
   const ExchangeMethod method = config.overlap.methods[exchange];
   return method == ExchangeMethod::automatic ? method_of_auto(exchange) : method;
 }
@@ -41,16 +44,22 @@ std::int64_t overlapped_columns(const Config& config, Exchange exchange) {
     case Exchange::fc2_fprop:
     case Exchange::proj_dgrad:  // overlapped with the wgrad of fc2
       return m.ffn / tensor;
+    case Exchange::dispatch:
+      return 2 * m.moe.ffn;
+    case Exchange::combine:
+      return m.moe.ffn;
     default:
       return (m.vocab + tensor - 1) / tensor;
   }
 }
 
-/// Whether the product overlapped with the exchange, with all tokens of a micro-batch, has overlap.min_gflop on one
-/// rank or more: 2 M N K / 1e9. Forward, dgrad and wgrad have equally many.
+/// Whether the product overlapped with the exchange, with all tokens of a micro-batch, or the rows of experts that a
+/// rank receives on average, has overlap.min_gflop on one rank or more: 2 M N K / 1e9. Forward, dgrad and wgrad have
+/// equally many.
 bool large_enough(const Config& config, Exchange exchange) {
   if (config.overlap.min_gflop == 0) return true;
-  const std::int64_t tokens = lay_out(config).tensor_tokens * config.mesh.tensor;
+  const std::int64_t tokens =
+      lay_out(config).tensor_tokens * (of_experts(exchange) ? config.model.moe.experts_per_token : config.mesh.tensor);
   const double gflop = 2e-9 * static_cast<double>(tokens) * static_cast<double>(overlapped_columns(config, exchange)) *
                        static_cast<double>(config.model.hidden);
   return gflop >= config.overlap.min_gflop;
@@ -66,13 +75,31 @@ bool proj_wgrad_can_wait(const Config& config) {
   return config.model.recompute != Recompute::full && fc2_wgrad_can_wait(config);
 }
 
+bool dispatch_can_go_in_parts(const Config& config) {
+  if (!config.fp8.on() || config.model.moe.dispatch == MoeDispatch::fp8) return true;
+  const std::int64_t plain = std::max(config.fp8.first_layers_bf16 - config.model.moe.dense_layers, std::int64_t{0}) +
+                             config.fp8.last_layers_bf16;
+  return std::min(plain, config.model.expert_layers()) > 0;
+}
+
+bool rounds_have_parts(const Config& config) {
+  return std::min<std::int64_t>(expert_chunks(config), config.model.moe.experts / config.mesh.expert) > 1;
+}
+
+bool pushes_rows(const Config& config) {
+  return config.model.moe.on() && config.mesh.expert > 1 && on_device(config.mesh) &&
+         config.run.skeleton == Skeleton::none;
+}
+
 namespace {
 
 /// Whether a step has the exchange and the product that it overlaps with. Layers with experts have no fc1 and no fc2,
 /// whose wgrad overlaps with proj_dgrad.
 bool occurs(const Config& config, Exchange exchange) {
+  if (!config.overlap.enable) return false;
+  if (of_experts(exchange)) return pushes_rows(config);
   const bool of_block = name_of(exchange).starts_with("fc") || exchange == Exchange::proj_dgrad;
-  return can_overlap(config) && (!of_block || config.model.has_dense_layers());
+  return config.mesh.exchanges() && (!of_block || config.model.has_dense_layers());
 }
 
 }  // namespace
@@ -96,6 +123,10 @@ int pipeline_chunks(const Config& config) {
   return config.mesh.tensor == 2 ? 2 : 1;
 }
 
+int expert_chunks(const Config& config) {
+  return config.overlap.chunks > 0 ? static_cast<int>(config.overlap.chunks) : 2;
+}
+
 std::string describe_overlap(const Config& config) {
   std::string text, small;
   const auto add = [](std::string& names, Exchange exchange) {
@@ -110,7 +141,7 @@ std::string describe_overlap(const Config& config) {
     if (!names.empty()) text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", name_of(method), names);
   }
   const bool none = text.empty();
-  if (none) text = "none of the tensor group's exchanges";
+  if (none) text = "no exchange";
   if (!small.empty())
     text += fmt::format("; off, below overlap.min_gflop = {}, for {}", format_real(config.overlap.min_gflop), small);
   if (!none && !exchanges_with(config, ExchangeMethod::automatic).empty())

@@ -81,6 +81,7 @@ struct Context {
   const fp8::Quantizer* quantizer = nullptr;         ///< null without a recipe
   const comm::Communicator* expert_group = nullptr;  ///< null if each rank holds all experts, or there are none
   comm::PushMemory* push_memory = nullptr;           ///< of the expert group, if it pushes rows (ExpertExchange)
+  const tensor::Exec* push_exec = nullptr;           ///< on the stream of push_memory; null: the executor's
   mutable Leases leases{};
 
   profile::StepTimer& timer() const { return executor.timer(); }

@@ -16,13 +16,20 @@ Overlap Overlap::make(const deck::Config& deck) {
   if (operation::on_device(deck.mesh) && overlap.any()) {
     overlap.splits = static_cast<int>(deck.overlap.splits);
     overlap.chunks = deck::pipeline_chunks(deck);
+    overlap.expert_chunks = deck::expert_chunks(deck);
   }
   return overlap;
 }
 
+bool Overlap::of_tensor_group() const {
+  return std::ranges::any_of(profile::kOverlapKeys,
+                             [this](Exchange e) { return !profile::of_experts(e) && hidden(e); });
+}
+
 bool Overlap::by_parts() const {
-  return std::ranges::any_of(methods,
-                             [](ExchangeMethod m) { return m != ExchangeMethod::off && m != ExchangeMethod::bulk; });
+  return std::ranges::any_of(profile::kOverlapKeys, [this](Exchange e) {
+    return !profile::of_experts(e) && hidden(e) && methods[e] != ExchangeMethod::bulk;
+  });
 }
 
 Dims Dims::make(const deck::ModelConfig& model, std::int64_t micro_batch, int tensor, tensor::DType compute) {

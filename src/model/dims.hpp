@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "comm/mesh.hpp"
 #include "comm/parts.hpp"
 #include "deck/config.hpp"
 #include "operation/device.hpp"
@@ -16,7 +17,7 @@ namespace shard8::model {
 using profile::Exchange;
 using profile::ExchangeMethod;
 
-/// One exchange of the tensor group.
+/// One exchange of the tensor group, or of rows of experts.
 struct TensorExchange {
   Exchange name;
   ExchangeMethod method = ExchangeMethod::off;
@@ -46,7 +47,7 @@ struct RowExchanges {
   bool wgrad_deferred = false;  ///< this linear's wgrad waits until the next such gather has begun
 };
 
-/// How the exchanges of the tensor group overlap with matrix products. Results do not depend on it: the same products
+/// How exchanges of tokens overlap with matrix products. Results do not depend on it: the same products
 /// and sums are computed, in another order. Only the reduce-scatters of a ring add the ranks' partial sums in another
 /// order.
 ///
@@ -57,8 +58,9 @@ struct RowExchanges {
 struct Overlap {
   profile::ExchangeMethods methods{};  ///< none is automatic
   int splits = 0, chunks = 1;          ///< as in TensorExchange
+  int expert_chunks = 1;               ///< parts of a round of rows of experts
 
-  /// The methods, splits and chunks that the deck gives its tensor group. Nothing overlaps in a group of one.
+  /// The methods, splits and chunks that the deck gives. Nothing overlaps in a group of one.
   static Overlap make(const deck::Config& deck);
 
   TensorExchange of(Exchange exchange) const { return {exchange, methods[exchange], splits, chunks}; }
@@ -70,8 +72,12 @@ struct Overlap {
   RowExchanges fc2() const { return {of(Exchange::fc2_fprop), of(Exchange::fc2_dgrad), hidden(Exchange::proj_dgrad)}; }
   bool hidden(Exchange exchange) const { return of(exchange).hidden(); }
 
-  bool any() const { return methods != profile::ExchangeMethods{}; }
-  /// Whether an exchange goes part by part.
+  bool any() const { return of_tensor_group() || of_experts(); }
+  /// Whether an exchange of the tensor group, or one of rows of experts, overlaps.
+  bool of_tensor_group() const;
+  bool of_experts() const { return hidden(Exchange::dispatch) || hidden(Exchange::combine); }
+  comm::OverlappedGroups groups() const { return {.tensor = of_tensor_group(), .expert = of_experts()}; }
+  /// Whether an exchange of the tensor group goes part by part.
   bool by_parts() const;
   /// Whether the matrices that two linears gather must lie in the tensor group's memory at the same time.
   bool two_gathered() const { return hidden(Exchange::proj_dgrad) || hidden(Exchange::fc2_dgrad); }

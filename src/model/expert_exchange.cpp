@@ -3,7 +3,9 @@
 
 #include "model/expert_exchange.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 
 #include "comm/device.hpp"
@@ -134,19 +136,77 @@ ExpertRound ExpertExchange::round(const Context& context, std::int64_t number, c
   return {number, round_.rows, round_.rows, scratch.groups, {}};
 }
 
+ExpertExchange::Parts ExpertExchange::parts_of(Exchange exchange, bool in_parts,
+                                               const OverlappedProducts& products) const {
+  const ExpertDims& e = d_.experts;
+  const std::int64_t count = std::min<std::int64_t>({d_.overlap.expert_chunks, e.local(), kMostParts});
+  if (!in_parts || !e.pushes || e.ranks == 1 || !d_.overlap.hidden(exchange)) return {};
+  // Measured on two H200: bytes that a multiprocessor copies to all ranks together in a second, of rows of 2 KiB and
+  // more; what a device multiplies in BF16. More multiprocessors than kMost copy no faster.
+  constexpr double kBytesPerSecond = 40e9, kFlopsPerSecond = 600e12;
+  constexpr int kMost = 16;
+  const bool one_byte = exchange == Exchange::dispatch && products.in_fp8 && e.sends_fp8;
+  const double bytes_of_row =
+      static_cast<double>(d_.hidden) * (one_byte ? 1 : static_cast<double>(tensor::size_of(d_.compute)));
+  const double flops_of_row = 2.0 * static_cast<double>(products.weights) / (products.in_fp8 ? 2 : 1);
+  const double needed = std::ceil(bytes_of_row / kBytesPerSecond * kFlopsPerSecond / flops_of_row);
+  const int multiprocessors = static_cast<int>(std::clamp(needed, 1.0, 1.0 * kMost));
+  return {.count = static_cast<int>(std::max<std::int64_t>(count, 1)), .multiprocessors = multiprocessors};
+}
+
+GroupPart ExpertExchange::part_of(const ExpertRound& round, const Parts& parts, int part, int spared) const {
+  const std::int64_t local = d_.experts.local(), first = local * part / parts.count,
+                     end = local * (part + 1) / parts.count;
+  return {.groups = {round.groups.first.slice(first, end - first), round.groups.rows.slice(first, end - first)},
+          .first = first,
+          .all = local,
+          .tokens = round.products * end / local - round.products * first / local,
+          .spared = spared};
+}
+
+ExpertExchange::UnderWay ExpertExchange::start_dispatch(const Context& context, const ExpertRound& round,
+                                                        const GroupPart& part, int multiprocessors,
+                                                        const WeightedRows& to, const WeightedRows& tokens,
+                                                        const Tensor& source, const Scratch& scratch) const {
+  return push(context, part, tokens, to, Exchange::dispatch, [&](const tensor::Exec& exec) {
+    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch_of(scratch),
+                           {round.number, part.first, part.count(), multiprocessors}, tokens.rows, source,
+                           to.weights.data == nullptr ? Tensor{} : tokens.weights);
+  });
+}
+
+ExpertExchange::UnderWay ExpertExchange::start_combine(const Context& context, const ExpertRound& round,
+                                                       const GroupPart& part, int multiprocessors, bool weighted,
+                                                       const Scratch& scratch) const {
+  const WeightedRows from = scratch.output.with(weighted), to = scratch.returned.with(weighted);
+  return push(context, part, from, to, Exchange::combine, [&](const tensor::Exec& exec) {
+    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch_of(scratch),
+                              {round.number, part.first, part.count(), multiprocessors}, from.rows, from.weights);
+  });
+}
+
+void ExpertExchange::zero_padding(const Context& context, const ExpertRound& round, const WeightedRows& to,
+                                  const Scratch& scratch) const {
+  if (d_.experts.rows_multiple == 1) return;
+  context.issue(Kernel::on("moe_zero_padding", to.rows).reads(scratch.dispatch.table), [&](const tensor::Exec& exec) {
+    kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch_of(scratch), round.number);
+  });
+}
+
+void ExpertExchange::wait(const Context& context, Exchange name, UnderWay& push) {
+  if (push.under_way.active()) {
+    auto part = context.timer().exchange(name, "wait");
+    push.under_way.wait();
+  }
+  context.executor.waited(push.number);
+}
+
 void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to,
                               const WeightedRows& tokens, const Tensor& source, const Scratch& scratch) const {
   if (!d_.experts.pushes) return dispatch_by_counts(context, to, tokens, source, scratch);
-  const kernels::MoeDispatch dispatch = dispatch_of(scratch);
-  push(context, tokens, to, false, [&](const tensor::Exec& exec) {
-    kernels::moe_push_rows(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch,
-                           kernels::DispatchPart::whole(dispatch, round.number), tokens.rows, source,
-                           to.weights.data == nullptr ? Tensor{} : tokens.weights);
-  });
-  if (d_.experts.rows_multiple == 1) return;
-  context.issue(Kernel::on("moe_zero_padding", to.rows).reads(dispatch.table), [&](const tensor::Exec& exec) {
-    kernels::moe_zero_padding(exec, to.rows, to.weights, dispatch, round.number);
-  });
+  UnderWay push = start_dispatch(context, round, round.whole(), 0, to, tokens, source, scratch);
+  wait(context, Exchange::dispatch, push);
+  zero_padding(context, round, to, scratch);
 }
 
 WeightedRows ExpertExchange::results_of(const ExpertRound& round, const Scratch& scratch) const {
@@ -158,19 +218,16 @@ WeightedRows ExpertExchange::results_of(const ExpertRound& round, const Scratch&
 void ExpertExchange::combine(const Context& context, const ExpertRound& round, bool weighted,
                              const Scratch& scratch) const {
   if (!d_.experts.pushes) return combine_by_counts(context, round, weighted, scratch);
-  const kernels::MoeDispatch dispatch = dispatch_of(scratch);
-  const WeightedRows from = scratch.output.with(weighted), to = scratch.returned.with(weighted);
-  push(context, from, to, true, [&](const tensor::Exec& exec) {
-    kernels::moe_push_results(exec, addresses(context, to.rows), addresses(context, to.weights), dispatch,
-                              kernels::DispatchPart::whole(dispatch, round.number), from.rows, from.weights);
-  });
+  UnderWay push = start_combine(context, round, round.whole(), 0, weighted, scratch);
+  wait(context, Exchange::combine, push);
 }
 
 template <class Write>
-void ExpertExchange::push(const Context& context, const WeightedRows& from, const WeightedRows& to, bool back,
-                          const Write& write) const {
-  const Exchange name = back ? Exchange::combine : Exchange::dispatch;
-  const std::int64_t rows = d_.experts.mean_rows(d_.tokens_local());
+ExpertExchange::UnderWay ExpertExchange::push(const Context& context, const GroupPart& part, const WeightedRows& from,
+                                              const WeightedRows& to, Exchange name, const Write& write) const {
+  const bool back = name == Exchange::combine;
+  const std::int64_t mean = d_.experts.mean_rows(d_.tokens_local()), end = part.first + part.count();
+  const std::int64_t rows = mean * end / part.all - mean * part.first / part.all;
   const std::array<Tensor, 2> moved{Tensor{from.rows.data, {rows, d_.hidden}, from.rows.dtype},
                                     Tensor{from.weights.data, {rows}, DType::fp32}};
   const std::span<const Tensor> tensors = std::span(moved).first(to.weights.data == nullptr ? 1 : 2);
@@ -178,18 +235,24 @@ void ExpertExchange::push(const Context& context, const WeightedRows& from, cons
   if (d_.experts.ranks == 1) {
     Kernel k = Kernel::on(back ? "moe_push_results" : "moe_push_rows", moved[0]);
     for (const Tensor& t : tensors) k = k.reads(t).writes(t);
-    return context.issue(k, write);
+    context.issue(k, write);
+    return {};
   }
-  auto part = context.timer().exchange(name);
-  context.executor.run({.op = Collective::all_to_all,
-                        .group = base::AxisSet::expert,
-                        .ranks = d_.experts.ranks,
-                        .tensors = tensors,
-                        .own = tensors},
-                       [&] {
-                         return context.expert_group->push(*context.push_memory, tensors, name_of(name),
-                                                           [&] { write(context.executor.exec()); });
-                       });
+  // Only the first part waits: all parts are written to different bytes.
+  using PeersRead = comm::Communicator::PeersRead;
+  const PeersRead peers_read = part.first == 0 ? PeersRead::waited_for : PeersRead::known;
+  operation::Call call{.op = Collective::all_to_all,
+                       .group = base::AxisSet::expert,
+                       .ranks = d_.experts.ranks,
+                       .tensors = tensors,
+                       .own = tensors};
+  if (d_.overlap.hidden(name)) call.stream = back ? operation::Stream::reduce : operation::Stream::gather;
+  auto timed = context.timer().exchange(name, "push");
+  return context.executor.issue(call, [&] {
+    return context.expert_group->push(
+        *context.push_memory, tensors, name_of(name),
+        [&] { write(context.push_exec == nullptr ? context.executor.exec() : *context.push_exec); }, peers_read);
+  });
 }
 
 kernels::MoeDispatch ExpertExchange::dispatch_of(const Scratch& scratch) const {

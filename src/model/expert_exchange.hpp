@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/moe_dispatch.hpp"
 #include "model/context.hpp"
 #include "model/dispatch_rounds.hpp"
+#include "model/products.hpp"
 #include "tensor/arena.hpp"
 
 namespace shard8::model {
@@ -19,6 +21,9 @@ struct ExpertRound {
   std::int64_t products = 0;  ///< rows that descriptions of products count: by pushes the mean, else `rows`
   kernels::RowGroups groups;  ///< the rows of each of this rank's experts in the round, padding included
   tensor::Tensor end;         ///< by pushes: (1) i32, the rows that are used of these; empty: all
+
+  /// All rows, to be multiplied at once.
+  GroupPart whole() const { return {.groups = groups, .all = groups.rows.count(), .tokens = products}; }
 };
 
 /// Rows of a matrix (n, H), and a number (n) fp32 of each. Without numbers `weights` has no memory.
@@ -44,6 +49,12 @@ struct WeightedRows {
 ///   the worst routing needs, and each operation gets R rows of which ExpertRound::end are used.
 ///
 /// A recorded step has one round with the mean of rows.
+///
+/// Pushes overlap with products if the deck's overlap.dispatch or overlap.combine says so. A round then goes in parts,
+/// the rows of some experts each: while the rows of one part are multiplied, those of the next ones arrive, or the
+/// results of those before leave. Pushes run on a stream of their own. During a product they use as few multiprocessors
+/// as move the rows in the time of the products; the product leaves these to them. The first part of a dispatch and the
+/// last one of a combine overlap with no product and use the whole device.
 class ExpertExchange {
  public:
   /// Of the rank number `group_rank` of its expert group.
@@ -75,12 +86,55 @@ class ExpertExchange {
   /// Collective over the expert group, as is combine().
   void dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to, const WeightedRows& tokens,
                 const tensor::Tensor& source, const Scratch& scratch) const;
+  /// What the products compute that overlap with a push.
+  struct OverlappedProducts {
+    std::int64_t weights = 0;  ///< elements of an expert's weights: each row is multiplied by as many
+    bool in_fp8 = false;
+  };
+  /// As dispatch(), and calls multiply(part) for each part of the round once its rows are there. The round is one part
+  /// if `in_parts` is false or dispatches do not overlap.
+  template <class Multiply>
+  void dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to, const WeightedRows& tokens,
+                const tensor::Tensor& source, const Scratch& scratch, bool in_parts, const OverlappedProducts& products,
+                const Multiply& multiply) const;
   /// Where the results of a round's rows are to be written, for combine().
   WeightedRows results_of(const ExpertRound& round, const Scratch& scratch) const;
   /// Sends results_of() the round back to their tokens' ranks: to scratch.returned, numbers only if `weighted`.
   void combine(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch) const;
+  /// Calls multiply(part) for the round's parts, which computes their results, and sends each part's as combine() does.
+  template <class Multiply>
+  void combine(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch,
+               const OverlappedProducts& products, const Multiply& multiply) const;
+  /// As combine(), for the whole round at once, during the products that multiply(part) issues. If combines do not
+  /// overlap, the products come first.
+  template <class Multiply>
+  void combine_during(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch,
+                      const OverlappedProducts& products, const Multiply& multiply) const;
 
  private:
+  /// A push under way, of one part of a round.
+  using UnderWay = operation::Issued<comm::Request>;
+  static constexpr int kMostParts = 16;
+  using Pushes = std::array<UnderWay, kMostParts>;
+
+  /// How a round goes in parts.
+  struct Parts {
+    int count = 1;
+    int multiprocessors = 0;  ///< of pushes during products; 0: nothing overlaps
+    bool overlaps() const { return multiprocessors > 0; }
+  };
+  Parts parts_of(profile::Exchange exchange, bool in_parts, const OverlappedProducts& products) const;
+  /// Part number `part`. `spared`: see GroupPart.
+  GroupPart part_of(const ExpertRound& round, const Parts& parts, int part, int spared) const;
+  UnderWay start_dispatch(const Context& context, const ExpertRound& round, const GroupPart& part, int multiprocessors,
+                          const WeightedRows& to, const WeightedRows& tokens, const tensor::Tensor& source,
+                          const Scratch& scratch) const;
+  UnderWay start_combine(const Context& context, const ExpertRound& round, const GroupPart& part, int multiprocessors,
+                         bool weighted, const Scratch& scratch) const;
+  void zero_padding(const Context& context, const ExpertRound& round, const WeightedRows& to,
+                    const Scratch& scratch) const;
+  static void wait(const Context& context, profile::Exchange name, UnderWay& push);
+
   // By counts.
   void gather(const Context& context, const WeightedRows& to, const WeightedRows& from, const tensor::Tensor& index,
               std::int64_t per_token) const;
@@ -92,11 +146,11 @@ class ExpertExchange {
   // By pushes.
   /// The dispatch of the counts whose rounds began last.
   kernels::MoeDispatch dispatch_of(const Scratch& scratch) const;
-  /// Issues `write`, which pushes rows of `from` to `to` of peers. `back`: they are results. The operation is described
-  /// with the mean of rows.
+  /// Issues `write`, which pushes rows of a part of a round, of `from`, to `to` of peers. `name`: dispatch or combine.
+  /// The operation is described with the mean of rows.
   template <class Write>
-  void push(const Context& context, const WeightedRows& from, const WeightedRows& to, bool back,
-            const Write& write) const;
+  UnderWay push(const Context& context, const GroupPart& part, const WeightedRows& from, const WeightedRows& to,
+                profile::Exchange name, const Write& write) const;
   /// Addresses of a tensor of this rank's pushed memory on all ranks.
   kernels::RankAddresses addresses(const Context& context, const tensor::Tensor& of) const;
 
@@ -106,5 +160,60 @@ class ExpertExchange {
   mutable DispatchRounds::Round round_{};
   mutable tensor::Tensor counts_{};  ///< by pushes: of begin()
 };
+
+template <class Multiply>
+void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to,
+                              const WeightedRows& tokens, const tensor::Tensor& source, const Scratch& scratch,
+                              bool in_parts, const OverlappedProducts& products, const Multiply& multiply) const {
+  const Parts parts = parts_of(profile::Exchange::dispatch, in_parts, products);
+  if (parts.count == 1) {
+    dispatch(context, round, to, tokens, source, scratch);
+    return multiply(round.whole());
+  }
+  const auto part = [&](int i) { return part_of(round, parts, i, i + 1 < parts.count ? parts.multiprocessors : 0); };
+  Pushes pushes;
+  for (int i = 0; i < parts.count; ++i)
+    pushes[static_cast<std::size_t>(i)] =
+        start_dispatch(context, round, part(i), i == 0 ? 0 : parts.multiprocessors, to, tokens, source, scratch);
+  zero_padding(context, round, to, scratch);
+  for (int i = 0; i < parts.count; ++i) {
+    wait(context, profile::Exchange::dispatch, pushes[static_cast<std::size_t>(i)]);
+    multiply(part(i));
+  }
+}
+
+template <class Multiply>
+void ExpertExchange::combine(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch,
+                             const OverlappedProducts& products, const Multiply& multiply) const {
+  const Parts parts = parts_of(profile::Exchange::combine, true, products);
+  if (parts.count == 1) {
+    multiply(round.whole());
+    return combine(context, round, weighted, scratch);
+  }
+  Pushes pushes;
+  for (int i = 0; i < parts.count; ++i) {
+    const GroupPart part = part_of(round, parts, i, i > 0 ? parts.multiprocessors : 0);
+    multiply(part);
+    pushes[static_cast<std::size_t>(i)] =
+        start_combine(context, round, part, i + 1 < parts.count ? parts.multiprocessors : 0, weighted, scratch);
+  }
+  for (int i = 0; i < parts.count; ++i) wait(context, profile::Exchange::combine, pushes[static_cast<std::size_t>(i)]);
+}
+
+template <class Multiply>
+void ExpertExchange::combine_during(const Context& context, const ExpertRound& round, bool weighted,
+                                    const Scratch& scratch, const OverlappedProducts& products,
+                                    const Multiply& multiply) const {
+  const Parts parts = parts_of(profile::Exchange::combine, true, products);
+  GroupPart whole = round.whole();
+  if (!parts.overlaps()) {
+    multiply(whole);
+    return combine(context, round, weighted, scratch);
+  }
+  UnderWay push = start_combine(context, round, whole, parts.multiprocessors, weighted, scratch);
+  whole.spared = parts.multiprocessors;
+  multiply(whole);
+  wait(context, profile::Exchange::combine, push);
+}
 
 }  // namespace shard8::model

@@ -249,12 +249,12 @@ fp8::Operands MoeMlp::compute(const Context& context, const Round& round, const 
   const Tensor weights = rows.weights.slice(0, n), inner = rows.preactivation.slice(0, n);
   const fp8::Operands input = input_of_round(context, round, rows, saved, scratch);
   const Tensor to = casts ? scratch.doutput.slice(0, n) : input.rowwise.data;
-  exchange_.dispatch(context, round, {to, weights}, sent, saved.source, scratch.exchange);
-  {
-    const At at(context.executor, Linear::fc1);
-    if (casts) context.quantizer->cast(saved.fc1, input, to, kAll, purpose, round.end);
-    grouped_fprop(context, inner, input.rowwise, w.fc1, round.groups, round.products);
-  }
+  exchange_.dispatch(context, round, {to, weights}, sent, saved.source, scratch.exchange, !casts,
+                     {2 * d_.experts.ffn * d_.hidden, in_fp8}, [&](const GroupPart& part) {
+                       const At at(context.executor, Linear::fc1);
+                       if (casts) context.quantizer->cast(saved.fc1, input, to, kAll, purpose, round.end);
+                       grouped_fprop(context, inner, input.rowwise, w.fc1, part);
+                     });
   if (!activates) return {};
   const At at(context.executor, Linear::fc2);
   const Tensor a = (in_fp8 ? scratch.dactivation : rows.activation).slice(0, n);
@@ -277,12 +277,12 @@ void MoeMlp::forward(const Context& context, const Tensor& y, const Tensor& resi
     const Purpose purpose = k == 0 ? Purpose::both_passes : Purpose::forward_pass;  // further rounds are recomputed
     const fp8::Operands activation =
         compute(context, round, rows_of(k, saved, scratch), sent, true, purpose, saved, w, scratch);
-    {
-      const At at(context.executor, Linear::fc2);
-      grouped_fprop(context, exchange_.results_of(round, scratch.exchange).rows, activation.rowwise, w.fc2,
-                    round.groups, round.products);
-    }
-    exchange_.combine(context, round, false, scratch.exchange);
+    const Tensor results = exchange_.results_of(round, scratch.exchange).rows;
+    exchange_.combine(context, round, false, scratch.exchange, {d_.hidden * d_.experts.ffn, saved.fc2.on()},
+                      [&](const GroupPart& part) {
+                        const At at(context.executor, Linear::fc2);
+                        grouped_fprop(context, results, activation.rowwise, w.fc2, part);
+                      });
   }
   context.issue(Kernel::on("moe_combine", y).reads(residual, scratch.exchange.returned.rows, saved.position).writes(y),
                 [&](const tensor::Exec& exec) {
@@ -337,13 +337,16 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
     dy_rows = arrived(context, Role::output_gradient, scratch.arrived_gradient, scale_inv_of(scratch.sent_gradient), n,
                       d_.hidden);
   const Tensor doutput = sends_fp8(saved) ? dy_rows.rowwise.data : scratch.doutput.slice(0, n);
-  exchange_.dispatch(context, round, {doutput, {}}, {sent, {}}, saved.source, scratch.exchange);
-  const kernels::RowGroups& groups = round.groups;
-  const bool in_fp8 = saved.fc2.on();
+  const bool in_fp8 = saved.fc2.on(), casts = in_fp8 && !sends_fp8(saved);
+  if (!in_fp8) dy_rows = doutput;
+  exchange_.dispatch(context, round, {doutput, {}}, {sent, {}}, saved.source, scratch.exchange, !casts,
+                     {d_.hidden * d_.experts.ffn, in_fp8}, [&](const GroupPart& part) {
+                       const At at(context.executor, Linear::fc2);
+                       if (casts) dy_rows = cast_gradient(context, round, saved.fc2, doutput, scratch);
+                       grouped_dgrad(context, dactivation, dy_rows.rowwise, w.fc2, part);
+                     });
   {
     const At at(context.executor, Linear::fc2);
-    if (!sends_fp8(saved)) dy_rows = cast_gradient(context, round, saved.fc2, doutput, scratch);
-    grouped_dgrad(context, dactivation, dy_rows.rowwise, w.fc2, groups, round.products);
     // In FP8 the shape alone of a plain matrix is read, unless it is recomputed.
     const Tensor a = (!in_fp8 ? rows.activation : rows.recomputed ? scratch.activation : dactivation).slice(0, n);
     const Tensor recomputed = rows.recomputed ? a : Tensor{};
@@ -355,16 +358,16 @@ void MoeMlp::backward_round(const Context& context, const Round& round, const Te
     const fp8::Operands activation = input_of(context, saved.fc2, a, rows.activation_cast, scratch);
     if (in_fp8 && rows.recomputed)
       context.quantizer->cast(saved.fc2, activation, a, fp8::Quantizer::Tokens::all, Purpose::recomputed, round.end);
-    grouped_wgrad(context, dw.fc2, dy_rows.columnwise, activation.columnwise, groups, round.products, dw.accumulate);
+    grouped_wgrad(context, dw.fc2, dy_rows.columnwise, activation.columnwise, round.whole(), dw.accumulate);
   }
-  {
-    const At at(context.executor, Linear::fc1);
-    const fp8::Operands dinner = cast_gradient(context, round, saved.fc1, inner, scratch);
-    const fp8::Operands input = input_of_round(context, round, rows, saved, scratch);
-    grouped_wgrad(context, dw.fc1, dinner.columnwise, input.columnwise, groups, round.products, dw.accumulate);
-    grouped_dgrad(context, dinput, dinner.rowwise, w.fc1, groups, round.products);
-  }
-  exchange_.combine(context, round, true, scratch.exchange);
+  const At at(context.executor, Linear::fc1);
+  const fp8::Operands dinner = cast_gradient(context, round, saved.fc1, inner, scratch);
+  const fp8::Operands input = input_of_round(context, round, rows, saved, scratch);
+  grouped_dgrad(context, dinput, dinner.rowwise, w.fc1, round.whole());
+  exchange_.combine_during(context, round, true, scratch.exchange, {2 * d_.experts.ffn * d_.hidden, in_fp8},
+                           [&](const GroupPart& whole) {
+                             grouped_wgrad(context, dw.fc1, dinner.columnwise, input.columnwise, whole, dw.accumulate);
+                           });
 }
 
 void MoeMlp::backward(const Context& context, const Tensor& dx, const Gradients& dw, const Tensor& x,

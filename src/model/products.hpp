@@ -45,14 +45,24 @@ void dgrad(const Context& context, const tensor::Tensor& dx, const tensor::Opera
 void wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Operand& dy, const tensor::Operand& x,
            bool accumulate);
 
-// The products of kernels/grouped_gemm.hpp, with its shapes. Their descriptions have `tokens` tokens of all groups
-// together: a device may alone know how many there are.
+/// Some of the groups of rows that a grouped product multiplies, consecutive ones.
+struct GroupPart {
+  kernels::RowGroups groups;        ///< of the part
+  std::int64_t first = 0, all = 0;  ///< its first group, and how many groups there are without regard to parts
+  /// Tokens of the part that descriptions of products have: a device may alone know how many there are.
+  std::int64_t tokens = 0;
+  int spared = 0;  ///< on a device: multiprocessors that the product leaves to other kernels
+
+  std::int64_t count() const { return groups.rows.count(); }
+};
+
+// The products of kernels/grouped_gemm.hpp for a part of the groups. Shapes are those of all groups.
 
 void grouped_fprop(const Context& context, const tensor::Tensor& y, const tensor::Operand& x, const Weight& w,
-                   const kernels::RowGroups& groups, std::int64_t tokens);
+                   const GroupPart& part);
 void grouped_dgrad(const Context& context, const tensor::Tensor& dx, const tensor::Operand& dy, const Weight& w,
-                   const kernels::RowGroups& groups, std::int64_t tokens);
+                   const GroupPart& part);
 void grouped_wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Operand& dy,
-                   const tensor::Operand& x, const kernels::RowGroups& groups, std::int64_t tokens, bool accumulate);
+                   const tensor::Operand& x, const GroupPart& part, bool accumulate);
 
 }  // namespace shard8::model

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "deck/config.hpp"
+#include "deck/device.hpp"
 #include "tensor/exec.hpp"
 
 namespace shard8::operation {
@@ -10,9 +10,7 @@ namespace shard8::operation {
 /// Whether the steps of a deck run on devices. A deck that does not say so (mesh.device) runs where this program was
 /// built for, and so does a step without a deck: on_device({}). A step that runs elsewhere can be recorded, but not
 /// run.
-inline bool on_device(const deck::MeshConfig& mesh) {
-  return mesh.device == deck::Device::automatic ? tensor::kDevice : mesh.device == deck::Device::cuda;
-}
+using deck::on_device;
 
 /// Whether hosts carry the collectives of a skeleton run, also those of a step that runs on devices: then only memory
 /// that collectives move exists.

@@ -19,8 +19,9 @@
 
 namespace shard8::operation {
 
-/// The queues of a rank's work: kernels and the tensor group's collectives, gathers of weights, reductions of
-/// gradients. On a device each is a stream. On hosts `compute` is the thread of the program, and the others are
+/// The queues of a rank's work: kernels and the tensor group's collectives; gathers, of weights and of tokens;
+/// reductions of gradients and sums of tokens. Rows of experts that overlap with products are on gather, their results
+/// on reduce. On a device each is a stream. On hosts `compute` is the thread of the program, and the others are
 /// collectives that were issued and not yet waited for.
 enum class Stream : std::uint8_t { compute, gather, reduce };
 std::string_view name_of(Stream stream);

@@ -30,14 +30,15 @@ enum class Exchange : std::uint8_t {
   combine         ///< all-to-all of the experts' results to their tokens; in backward, of gradients
 };
 inline constexpr int kExchanges = 17;
-inline constexpr int kExchangesWithKeys = 12;  ///< the first ones
 
 /// The exchanges that can overlap with matrix products. Each has a key of its name in the deck's group overlap.
-inline constexpr auto kOverlapKeys = [] {
-  std::array<Exchange, kExchangesWithKeys> keys{};
-  for (std::size_t e = 0; e < keys.size(); ++e) keys[e] = static_cast<Exchange>(e);
-  return keys;
-}();
+inline constexpr std::array kOverlapKeys{
+    Exchange::qkv_fprop,  Exchange::proj_fprop, Exchange::fc1_fprop, Exchange::fc2_fprop, Exchange::qkv_dgrad,
+    Exchange::proj_dgrad, Exchange::fc1_dgrad,  Exchange::fc2_dgrad, Exchange::qkv_wgrad, Exchange::fc1_wgrad,
+    Exchange::head_fprop, Exchange::head_dgrad, Exchange::dispatch,  Exchange::combine};
+
+/// Whether the ranks of an expert group exchange rows of experts; otherwise it is one of the tensor group.
+constexpr bool of_experts(Exchange exchange) { return exchange == Exchange::dispatch || exchange == Exchange::combine; }
 
 /// The name in decks, reports and files.
 constexpr std::string_view name_of(Exchange exchange) {
@@ -54,7 +55,8 @@ enum class ExchangeMethod : std::uint8_t {
   automatic,  ///< in decks: a run times the method of the exchange, and uses it or off
   bulk,       ///< the whole exchange is overlapped with a whole product that does not need it
   direct,     ///< a gather: the product of each rank's rows runs as soon as they are there, own rows first
-  pipeline,   ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last
+  pipeline,   ///< a reduce-scatter: the rows for each rank are sent as soon as their product is done, own rows last;
+              ///< rows of experts: those of some experts are sent while those of others are multiplied
   ring        ///< as direct or pipeline, but rows or sums of rows pass from neighbour to neighbour; on hosts
 };
 inline constexpr int kExchangeMethods = 6;

@@ -210,7 +210,7 @@ profile::Report report_of(const Answer& a, const deck::Config& config, const Mac
   input.verification = {profile::Verification::Status::not_checked, "projected"};
   if (deck::exchanges_tokens(config))
     input.methods =
-        config.mesh.exchanges() && config.overlap.enable ? config.overlap.methods : profile::ExchangeMethods{};
+        deck::can_overlap(config) && config.overlap.enable ? config.overlap.methods : profile::ExchangeMethods{};
   profile::Report report = make_report(steps, log, input, alike(ranks, machine.name));
   for (profile::InFlightRow& row : report.in_flight)
     if (row.group_size == 0) row.seconds = a.step.in_flight_s;  // at once: less than the sum of the rows

@@ -43,7 +43,8 @@ class Transformation {
   /// A gather of weights, or a reduction of gradients.
   static bool of_weights(const Operation& o) {
     const Collective* c = o.collective();
-    return c != nullptr && !c->host_values && o.stream != Stream::compute && c->group != base::AxisSet::tensor;
+    return c != nullptr && !c->host_values && o.stream != Stream::compute && c->group != base::AxisSet::tensor &&
+           c->group != base::AxisSet::expert;
   }
   static bool gathers_weights(const Operation& o) {
     return of_weights(o) && o.collective()->op == profile::Collective::all_gather;

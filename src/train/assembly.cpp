@@ -91,11 +91,19 @@ std::unique_ptr<data::Loader> open_part(const Setup& setup, std::int64_t data_ra
 Assembly::Assembly(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
                    std::string program)
     : exec_(exec),
-      mesh_(comm::make_mesh(std::move(world), config.mesh.extents(), model::Overlap::make(config).any())),
+      mesh_(comm::make_mesh(std::move(world), config.mesh.extents(), model::Overlap::make(config).groups())),
       setup_(Setup::make(config, mesh_.world.rank(), threads)),
       program_(std::move(program)),
       timer_(make_clock(exec)) {
   if (comm::HostWaits* const waits = mesh_.world.waits()) timer_.set_progress(&waits->progress());
+  if (!setup_.dims.overlap.of_experts()) return;
+  std::vector<double> without{mesh_.group(base::AxisSet::expert).can_push() ? 0.0 : 1.0};
+  mesh_.world.all_reduce(without, comm::Communicator::Reduce::max);
+  if (without.front() == 0) return;
+  can_push_ = false;
+  remarks_.emplace_back(
+      "overlap    dispatch and combine are off: not all ranks of an expert group can write to each other's memory");
+  set_overlap(setup_.config.overlap.methods);
 }
 
 void Assembly::open_data() {
@@ -128,17 +136,19 @@ void Assembly::skip_initial_weights() { initial_weights_.reset(); }
 
 void Assembly::set_overlap(const profile::ExchangeMethods& methods) {
   SHARD8_REQUIRE(state_ == nullptr, "overlap was set after the start");
-  const bool overlapped = setup_.dims.overlap.any();
+  const comm::OverlappedGroups overlapped = setup_.dims.overlap.groups();
   const std::int64_t head_tokens = setup_.dims.head_tokens;
   const bool pushes = setup_.dims.experts.pushes;
   deck::Config config = setup_.config;
   config.overlap.methods = methods;
+  for (const profile::Exchange exchange : {profile::Exchange::dispatch, profile::Exchange::combine})
+    if (!can_push_) config.overlap.methods[exchange] = profile::ExchangeMethod::off;
   setup_ = Setup::make(config, mesh_.world.rank(), setup_.threads);
   setup_.dims.head_tokens = head_tokens;
   setup_.dims.experts.pushes = pushes;
   // The groups of a mesh made for overlap have other streams.
-  if (setup_.dims.overlap.any() != overlapped)
-    mesh_ = comm::make_mesh(mesh_.world.same(), setup_.mesh, setup_.dims.overlap.any());
+  if (setup_.dims.overlap.groups() != overlapped)
+    mesh_ = comm::make_mesh(mesh_.world.same(), setup_.mesh, setup_.dims.overlap.groups());
 }
 
 void Assembly::set_head_tokens(std::int64_t tokens) {
@@ -173,7 +183,7 @@ void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms
     trainer_ = setup_.config.run.skeleton == deck::Skeleton::none
                    ? std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, *loader_, timer_)
                    : std::make_unique<Trainer>(exec_, setup_, mesh_, *state_, waits_.get(), timer_);
-    trainer_->push_rows_through(push_memory_.get());
+    trainer_->push_rows_through(push_memory_.get(), push_exec_ == nullptr ? nullptr : &push_exec_->get());
     reading_weights(ExitCode::deck, [&] { trainer_->initialise(initial_weights_.get()); });
     initial_weights_.reset();
     if (validation_ != nullptr) trainer_->validate_with(*validation_);
@@ -202,6 +212,7 @@ void Assembly::take_memory() {
     }
   }
   agree_alone(mesh_.world, [&] {
+    if (push_memory_ != nullptr) push_exec_ = std::make_unique<tensor::StreamExec>(push_memory_->stream());
     state_ = make_state(bytes);
     if (!operation::carried_by_hosts(setup_.config.run)) kernels::reserve_blas_memory(setup_.threads);
   });

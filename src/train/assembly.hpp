@@ -9,6 +9,7 @@
 
 #include "comm/device.hpp"
 #include "profile/measurement.hpp"
+#include "tensor/stream_exec.hpp"
 #include "train/skeleton_memory.hpp"
 #include "train/trainer.hpp"
 
@@ -116,12 +117,14 @@ class Assembly {
   // On a device State's arenas of the kinds gathered, exchanged and pushed lie in these.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
   std::shared_ptr<comm::PushMemory> push_memory_;
+  std::unique_ptr<tensor::StreamExec> push_exec_;     ///< on its stream
   std::vector<tensor::ReservedMemory> moved_memory_;  ///< of a skeleton on hosts, by MemoryKind
   std::unique_ptr<State> state_;
   std::shared_ptr<comm::DeviceMemory> reduce_memory_, replica_sum_memory_, tensor_reduce_memory_;
   std::shared_ptr<comm::PartsMemory> parts_memory_;
   std::string parts_problem_;
   std::vector<std::string> remarks_;
+  bool can_push_ = true;  ///< false: dispatch and combine stay off
   std::unique_ptr<operation::Waits> waits_;
   std::unique_ptr<Trainer> trainer_;
 };

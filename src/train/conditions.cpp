@@ -11,6 +11,7 @@
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
 #include "comm/node.hpp"
+#include "deck/overlap.hpp"
 #include "kernels/libraries.hpp"
 #include "train/device.hpp"
 #include "train/state.hpp"
@@ -65,6 +66,8 @@ Conditions conditions_of(const comm::Mesh& mesh, const Setup& setup, const std::
   conditions.emplace_back("ranks a node", ranks_on_nodes(placement));
   conditions.emplace_back("cores a node", cores_of_nodes(placement));
   conditions.emplace_back("nodes of a tensor group", nodes_of_groups(placement, setup.mesh, base::AxisSet::tensor));
+  if (deck::pushes_rows(setup.config))
+    conditions.emplace_back("nodes of an expert group", nodes_of_groups(placement, setup.mesh, base::AxisSet::expert));
   conditions.emplace_back(condition::kRanksOnDevices, ranks_on_devices(placement));
   const UserBuffers buffers = user_buffers(setup);
   conditions.emplace_back(

@@ -87,7 +87,7 @@ UserBuffers user_buffers(const Setup& setup) {
   const std::int64_t own = d.tokens_local() * d.hidden;
   UserBuffers buffers;
   buffers.ranks = d.tensor;
-  if (!d.overlap.any()) return buffers;
+  if (!d.overlap.of_tensor_group()) return buffers;
   if (d.device && operation::carried_by_hosts(setup.config.run)) return buffers;  // parts go by messages
   if (d.device) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients

@@ -136,9 +136,12 @@ class Trainer {
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
   /// execution space work that changes these tensors. Empty: nothing is called.
   void before_change(std::function<void(int group)> tell) { before_change_ = std::move(tell); }
-  /// From now on experts' rows are pushed through `memory`, of the expert group, which must outlive the trainer; null:
-  /// nothing changes.
-  void push_rows_through(comm::PushMemory* memory) { context_.push_memory = memory; }
+  /// From now on experts' rows are pushed through `memory`, of the expert group, by kernels on `exec`, on the memory's
+  /// stream. Both must outlive the trainer. Null: nothing changes.
+  void push_rows_through(comm::PushMemory* memory, const tensor::Exec* exec) {
+    context_.push_memory = memory;
+    context_.push_exec = exec;
+  }
   /// Tells `observer` of products and attention from now on (operation::Observer); null: nobody. It must outlive the
   /// trainer or be replaced before its end.
   void observe(const operation::Observer* observer) { executor_->observe(observer); }

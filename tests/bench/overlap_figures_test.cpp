@@ -54,8 +54,12 @@ TEST(BlockTimes, median_least_and_most) {
 
 /// A row with flags, and one without, whose exchange takes too little to say how much of it is hidden.
 OverlapBench made_up() {
-  OverlapBench bench{
-      .settings = {.blocks = 3, .repetitions = 4}, .ranks = 4, .tensor = 2, .parts_problem = "", .rows = {}};
+  OverlapBench bench{.settings = {.blocks = 3, .repetitions = 4},
+                     .ranks = 4,
+                     .tensor = 2,
+                     .parts_problem = "",
+                     .push_problem = "",
+                     .rows = {}};
   OverlapRow row;
   row.key = "fc1_fprop";
   row.method = "direct";

@@ -259,6 +259,7 @@ TEST(AllToAll, hosts_have_no_memory_to_push_into) {
     std::byte* data() const override { return nullptr; }
     std::size_t bytes() const override { return 0; }
     std::byte* of(int) const override { return nullptr; }
+    void* stream() const override { return nullptr; }
   } memory;
   bool written = false;
   const std::string error = error_of([&] { group.push(memory, {}, "experts", [&] { written = true; }).wait(); });

@@ -75,7 +75,7 @@ TEST(Mesh, places_and_groups) {
   const int ranks = world().size();
   for (const base::Extents& extents : meshes_of(ranks)) {
     const Mesh mesh =
-        make_mesh(world(), extents, false, {AxisSet{}, AxisSet::data, AxisSet{Axis::replicate, Axis::tensor}});
+        make_mesh(world(), extents, {}, {AxisSet{}, AxisSet::data, AxisSet{Axis::replicate, Axis::tensor}});
     const int me = mesh.world.rank();
     EXPECT_EQ(mesh.place.rank(), me);
     for (const AxisSet axes : {AxisSet{}, AxisSet::tensor, AxisSet::shard, AxisSet::model, AxisSet::replicate,

@@ -201,7 +201,7 @@ void on_mesh(const base::Extents& extents, const Use& use) {
   const Communicator all = world();
   const bool inside = all.rank() < extents.ranks();
   Communicator part = all.split(inside ? 0 : 1, all.rank(), "first ranks");
-  if (inside) use(make_mesh(std::move(part), extents, false, {AxisSet::data}));
+  if (inside) use(make_mesh(std::move(part), extents, {}, {AxisSet::data}));
 }
 
 TEST(SumOrder, of_a_mesh_is_a_tree_where_gradients_are_summed) {

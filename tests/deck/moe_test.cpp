@@ -91,6 +91,26 @@ TEST(Moe, exchanges_of_absent_blocks_are_not_overlapped) {
   EXPECT_NE(without.find("qkv_fprop"), std::string::npos) << without;
 }
 
+/// Keys of dispatch and combine that change nothing are warned of.
+TEST(Moe, overlap_of_rows_without_an_effect) {
+  const auto warnings = [&](Overrides overrides) {
+    overrides.insert(overrides.end(), {"overlap.enable=true", "overlap.dispatch=pipeline", "overlap.combine=pipeline"});
+    return with(overrides).warnings;
+  };
+  EXPECT_TRUE(warnings({"mesh.shard=2", "mesh.expert=2"}).empty());
+  EXPECT_TRUE(warnings({"mesh.shard=2", "mesh.expert=2", "mesh.device=cuda"}).empty());
+  const auto expect = [&](const Overrides& overrides, std::size_t count, const char* reason) {
+    const auto found = warnings(overrides);
+    ASSERT_EQ(found.size(), count) << reason;
+    for (const std::string& warning : found) EXPECT_NE(warning.find(reason), std::string::npos) << warning;
+  };
+  expect({"mesh.tensor=2", "mesh.expert=2", "mesh.device=host"}, 2, "nothing reads it with mesh.device = host");
+  expect({"mesh.tensor=2"}, 2, "nothing reads it with mesh.expert = 1");
+  const auto tensor_key = with({"mesh.shard=2", "mesh.expert=2", "overlap.enable=true", "overlap.qkv_fprop=direct"});
+  ASSERT_EQ(tensor_key.warnings.size(), 1U);
+  EXPECT_NE(tensor_key.warnings[0].find("overlap.qkv_fprop = direct has no effect"), std::string::npos);
+}
+
 TEST(Moe, what_is_written_is_read_back) {
   const LoadResult deck = with({"moe.ffn=24", "moe.balance=1d-2", "moe.capacity=1", "mesh.tensor=2", "mesh.expert=2"});
   const std::string yaml = to_yaml(deck.config), namelist = to_namelist(deck.config);

@@ -24,7 +24,7 @@ namespace shard8::tests {
 struct Units {
   explicit Units(fsdp::Options given, const std::vector<fsdp::UnitShape>& shapes = small_units())
       : mesh(comm::make_mesh(comm::Communicator(MPI_COMM_WORLD, "world", comm::Waiting::yield, &log),
-                             given.place.mesh(), false, {base::AxisSet::data})),
+                             given.place.mesh(), {}, {base::AxisSet::data})),
         options(at(given, mesh.place)),
         arenas(measured(shapes, options)),
         buffers(shapes, options, arenas) {}

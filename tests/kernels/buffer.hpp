@@ -37,11 +37,12 @@ std::vector<T> stored(const Tensor& tensor) {
   Kokkos::fence("shard8::tests::stored");
   return tensor::to_host<T>(Exec(), tensor);
 }
-/// Stores elements as they are.
+/// Stores elements as they are, once all kernels have run.
 template <class T>
 void store(const Tensor& tensor, const std::vector<T>& elements) {
   SHARD8_REQUIRE(tensor.bytes() == elements.size() * sizeof(T), "{} bytes for {}", elements.size() * sizeof(T),
                  tensor.bytes());
+  Kokkos::fence("shard8::tests::store");  // on every stream: one may still read the tensor
   tensor::to_device(Exec(), tensor, elements.data());
   Kokkos::fence("shard8::tests::store");
 }

@@ -30,6 +30,7 @@ struct Form {
   DType input, weight, gradient, out;
   Family scales;
   bool transposed = false;  ///< wgrad's operands lie transposed
+  bool waits = false;  ///< on devices no kernel reads the sizes of groups, and a library multiplies whole multiples
   bool float8() const { return scales.row != Scaling::none; }
   /// What groups begin at multiples of.
   std::int64_t multiple() const { return float8() ? std::max(kernels::kGroupedRowsMultiple, scales.width) : 1; }
@@ -56,7 +57,7 @@ std::vector<Form> forms() {
     if (!tensor::kDevice || kFamilies[i].row == Scaling::row_32) continue;
     all.push_back({kNames[i][2], e4m3, e4m3, e5m2, bf16, kFamilies[i], true});
     // Inputs for which the host waits.
-    all.push_back({kNames[i][3], e5m2, e4m3, e4m3, bf16, kFamilies[i], true});
+    all.push_back({kNames[i][3], e5m2, e4m3, e4m3, bf16, kFamilies[i], true, true});
   }
   return all;
 }
@@ -110,7 +111,8 @@ struct Widths {
 std::vector<Widths> widths_of(const Form& f) {
   if (f.scales.width == 128) return {{128, 256}};
   if (f.float8()) return {{64, 96}, {288, 32}};
-  return {{48, 40}, {5, 7}, {264, 136}};
+  // No library of a device multiplies matrices of bf16 with odd widths.
+  return {{48, 40}, tensor::kDevice && f.input == DType::bf16 ? Widths{6, 10} : Widths{5, 7}, {264, 136}};
 }
 
 /// A matrix of FP8 with scales, or without.
@@ -191,7 +193,9 @@ class GroupedGemm : public ::testing::TestWithParam<Form> {
   /// Tries all sizes.
   template <class Try>
   void for_all(const Try& attempt) {
-    for (const auto& sizes : sizes_of_groups()) {
+    for (auto sizes : sizes_of_groups()) {
+      if (f_.waits)
+        for (auto& n : sizes) n = static_cast<std::int32_t>(whole(n, f_.multiple()));
       for (const auto& widths : widths_of(f_)) {
         // Many groups are tried with small weights.
         if (widths.outputs * widths.inputs > (sizes.size() > 64 ? 8192 : sizes.size() > 8 ? 32768 : 1 << 20)) continue;
@@ -202,7 +206,9 @@ class GroupedGemm : public ::testing::TestWithParam<Form> {
         const Buffer first = layout.buffer(layout.first), rows = layout.buffer(layout.rows);
         const Buffer work = Buffer::bytes(kernels::grouped_gemm_workspace_bytes(
             f_.input, layout.groups(), layout.total, widths.inputs, widths.outputs, f_.scales.row, f_.transposed));
-        attempt(layout, widths, kernels::RowGroups{first, rows}, kernels::Workspace(work, &libraries_));
+        kernels::Workspace workspace(work, &libraries_);
+        workspace.spared = layout.groups() % 2 == 0 ? 8 : 0;
+        attempt(layout, widths, kernels::RowGroups{first, rows}, workspace);
       }
     }
   }
@@ -232,6 +238,7 @@ class GroupedGemm : public ::testing::TestWithParam<Form> {
 };
 
 TEST_P(GroupedGemm, FpropEqualsDoublePrecision) {
+  if (f_.waits && f_.scales.row == Scaling::tensor) GTEST_SKIP() << "cuBLASLt does not multiply e5m2 by weights";
   for_all([&](const Layout& layout, const Widths& s, const kernels::RowGroups& groups, const kernels::Workspace& work) {
     const auto owners = layout.owners(f_.multiple());
     Matrix x(1, {layout.total, s.inputs}, f_.input, f_.scales.row, 1);

@@ -407,6 +407,8 @@ constexpr Generator kGenerators[] = {
     {"overlap.fc1_wgrad", draw_key<Exchange::fc1_wgrad>},
     {"overlap.head_fprop", draw_key<Exchange::head_fprop>},
     {"overlap.head_dgrad", draw_key<Exchange::head_dgrad>},
+    {"overlap.dispatch", draw_key<Exchange::dispatch>},
+    {"overlap.combine", draw_key<Exchange::combine>},
     {"overlap.splits", [](RandomDeck& d, Draw& draw) { d.config.overlap.splits = draw_splits(d.config, draw); }},
     {"overlap.chunks", [](RandomDeck& d, Draw& draw) { d.config.overlap.chunks = draw_chunks(draw); }},
     {"overlap.min_gflop", [](RandomDeck& d, Draw& draw) { d.config.overlap.min_gflop = draw_min_gflop(draw); }},

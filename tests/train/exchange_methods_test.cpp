@@ -95,6 +95,93 @@ TEST(ExchangeMethods, small_products_keep_the_plain_order) {
   }
 }
 
+deck::Config with_experts() {
+  deck::Config config;
+  config.mesh.shard = config.mesh.expert = 2;
+  config.mesh.device = deck::Device::cuda;
+  config.overlap.enable = true;
+  config.model.layers = 4;
+  config.model.hidden = 8;
+  config.model.seq = 16;
+  config.model.moe.experts = 4;
+  config.model.moe.experts_per_token = 3;
+  config.model.moe.ffn = 24;
+  config.model.moe.dispatch = deck::MoeDispatch::bf16;
+  config.data.batch = config.data.micro_batch = 2;
+  return config;
+}
+
+/// Of rows of experts: on devices alone, and of several ranks.
+TEST(ExchangeMethods, rows_of_experts) {
+  deck::Config config = with_experts();
+  const auto both = [&] { return method_of(config, Exchange::dispatch) + " " + method_of(config, Exchange::combine); };
+  EXPECT_EQ(both(), "pipeline pipeline");
+  const model::Overlap overlap = model::Overlap::make(config);
+  EXPECT_FALSE(overlap.of_tensor_group());
+  EXPECT_TRUE(overlap.of_experts());
+  EXPECT_EQ(overlap.expert_chunks, 2);
+  config.mesh.device = deck::Device::host;
+  EXPECT_EQ(both(), "off off");
+  config = with_experts();
+  config.mesh.expert = 1;
+  EXPECT_EQ(both(), "off off");
+  config = with_experts();
+  config.run.skeleton = deck::Skeleton::communication;
+  EXPECT_EQ(both(), "off off");
+  config = with_experts();
+  config.overlap.methods[Exchange::combine] = ExchangeMethod::off;
+  config.overlap.chunks = 3;
+  EXPECT_EQ(both(), "pipeline off");
+  EXPECT_EQ(model::Overlap::make(config).expert_chunks, 3);
+  config = with_experts();
+  config.overlap.enable = false;
+  EXPECT_EQ(both(), "off off");
+}
+
+/// A round with one expert a rank, or in one chunk, has no parts. A combine still overlaps with a product in backward.
+TEST(ExchangeMethods, rounds_without_parts) {
+  deck::Config config = with_experts();
+  config.overlap.chunks = 1;
+  EXPECT_EQ(method_of(config, Exchange::dispatch), "off");
+  EXPECT_EQ(method_of(config, Exchange::combine), "pipeline");
+  config = with_experts();
+  config.mesh.shard = config.mesh.expert = 4;
+  EXPECT_EQ(method_of(config, Exchange::dispatch), "off");
+  EXPECT_EQ(method_of(config, Exchange::combine), "pipeline");
+}
+
+/// Where all rows are cast once they have come, they cannot be multiplied before.
+TEST(ExchangeMethods, rows_that_are_cast_where_they_arrive) {
+  deck::Config config = with_experts();
+  config.fp8.recipe = deck::Recipe::delayed;
+  const auto dispatch = [&] { return method_of(config, Exchange::dispatch); };
+  EXPECT_EQ(dispatch(), "off");
+  EXPECT_EQ(method_of(config, Exchange::combine), "pipeline");
+  config.fp8.last_layers_bf16 = 1;
+  EXPECT_EQ(dispatch(), "pipeline") << "of the layer in BF16";
+  config.fp8.last_layers_bf16 = 0;
+  config.fp8.first_layers_bf16 = config.model.moe.dense_layers = 2;
+  EXPECT_EQ(dispatch(), "off") << "these have no experts";
+  config.fp8.first_layers_bf16 = 3;
+  EXPECT_EQ(dispatch(), "pipeline");
+  config.fp8.first_layers_bf16 = 0;
+  config.model.moe.dispatch = deck::MoeDispatch::fp8;
+  EXPECT_EQ(dispatch(), "pipeline");
+}
+
+/// Sizes by hand: 2 × 16 tokens with 3 experts of 24, hidden 8.
+TEST(ExchangeMethods, small_products_of_experts_keep_the_plain_order) {
+  deck::Config config = with_experts();
+  config.data.batch = 4;
+  for (const auto& [exchange, n] : {std::pair(Exchange::dispatch, 48), std::pair(Exchange::combine, 24)}) {
+    const double gflop = 2e-9 * 32 * 3 * n * 8;
+    config.overlap.min_gflop = 1.001 * gflop;
+    EXPECT_EQ(method_of(config, exchange), "off") << name_of(exchange);
+    config.overlap.min_gflop = 0.999 * gflop;
+    EXPECT_EQ(method_of(config, exchange), "pipeline") << name_of(exchange);
+  }
+}
+
 TEST(ExchangeMethods, all_off_without_overlap) {
   deck::Config one_rank, not_enabled;
   one_rank.overlap.enable = true;

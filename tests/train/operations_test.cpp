@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,8 @@
 #include <string>
 
 #include "deck/load.hpp"
+#include "train/overlap/choice.hpp"
+#include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 #include "train/record.hpp"
 #include "train/state.hpp"
@@ -104,6 +107,55 @@ TEST(Waits, AreForEveryCollectiveOnce) {
         EXPECT_EQ(first.ahead.size(), middle.ahead.size());
         EXPECT_TRUE(last.ahead.empty());
       }
+}
+
+/// A step of experts on devices, whose rows go in parts that overlap with products: what is computed and moved is the
+/// same, and every push is waited for.
+TEST(Waits, OfRowsOfExpertsInParts) {
+  for (const char* recipe : {"none", "delayed", "block"})
+    for (const char* recompute : {"none", "full"}) {
+      SCOPED_TRACE(fmt::format("{}, recompute {}", recipe, recompute));
+      std::map<std::string, std::array<double, 4>> sums;  // FLOPs, bytes pushed, products of experts, pushes beside
+      for (const char* enable : {"false", "true"}) {
+        const auto config =
+            load("small/moe.yaml", {"mesh.shard=4", "mesh.expert=2", "mesh.device=cuda",
+                                    fmt::format("fp8.recipe={}", recipe), fmt::format("model.recompute={}", recompute),
+                                    "precision.compute=bf16", "model.hidden=256", "model.ffn=256", "model.seq=128",
+                                    "moe.ffn=256", "data.batch=4", fmt::format("overlap.enable={}", enable)});
+        const auto step = operations(config, {.first = true});
+        expect_waits(step, 0);
+        auto& [flops, bytes, products, beside] = sums[enable];
+        for (const Operation& o : step.list) {
+          if (const auto* p = o.product()) {
+            flops += p->flops();
+            products += p->groups > 1 ? 1 : 0;
+          }
+          const auto* c = o.collective();
+          if (c == nullptr || c->op != profile::Collective::all_to_all) continue;
+          bytes += static_cast<double>(c->bytes());
+          beside += o.stream == operation::Stream::compute ? 0 : 1;
+        }
+      }
+      EXPECT_EQ(sums["true"][0], sums["false"][0]);
+      EXPECT_EQ(sums["true"][1], sums["false"][1]);
+      EXPECT_GT(sums["true"][2], sums["false"][2]);
+      EXPECT_EQ(sums["false"][3], 0);
+      EXPECT_GT(sums["true"][3], 0);
+    }
+}
+
+/// What auto keys of dispatch and combine take to be timed: no more than the run, or no key of the deck would be timed.
+TEST(Waits, AreTimedInTheMemoryOfTheRun) {
+  for (const char* deck : {"bench/moe_fine.yaml", "bench/moe_coarse.yaml"})
+    for (const char* recipe : {"none", "delayed", "block"}) {
+      SCOPED_TRACE(fmt::format("{}, {}", deck, recipe));
+      const auto config = load(deck, {fmt::format("fp8.recipe={}", recipe), "mesh.device=cuda", "overlap.enable=true"});
+      const auto setup = train::Setup::make(train::auto_only(config), 0, 1);
+      ASSERT_TRUE(setup.dims.overlap.of_experts());
+      const std::size_t bytes = train::OverlapTiming::bytes(setup);
+      EXPECT_GT(bytes, std::size_t{1} << 30);
+      EXPECT_LE(bytes, train::make_plan(config, 1).total_bytes());
+    }
 }
 
 // docs/step.txt lists a step for readers: two layers in FP8 on two shards of two tensor ranks.

@@ -70,7 +70,7 @@ TEST(TimedByAll, choice) {
                            "overlap: {enable: true}\nprecision: {compute: bf16}\n"}) {
     SCOPED_TRACE(more);
     const deck::Config config = config_of(more);
-    const comm::Mesh mesh = comm::make_mesh(world(), config.mesh.extents(), true);
+    const comm::Mesh mesh = comm::make_mesh(world(), config.mesh.extents(), {.tensor = true});
     const auto measured = time_auto(config, mesh, tests::exec(), 1, 0.2);
     const auto rows = auto_rows(config);
     ASSERT_EQ(measured.size(), rows.size());
@@ -96,7 +96,7 @@ using Call = std::function<void()>;
 /// What in_turns needs. All ranks make it together.
 struct Timed {
   deck::Config config = config_of("overlap: {enable: true}\n");
-  comm::Mesh mesh = comm::make_mesh(world(), config.mesh.extents(), true);
+  comm::Mesh mesh = comm::make_mesh(world(), config.mesh.extents(), {.tensor = true});
   Setup setup = Setup::make(config, mesh.world.rank(), 1);
   OverlapTiming timing{setup, mesh, tests::exec()};
 };

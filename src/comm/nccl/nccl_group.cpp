@@ -52,7 +52,8 @@ std::shared_ptr<Memory> memory_of(const std::vector<std::weak_ptr<Memory>>& memo
 NcclGroup::NcclGroup(NcclDevice& device, const Communicator& group, DeviceLanes lanes, profile::CollectiveLog* log)
     : device_(device),
       info_(std::make_shared<GroupInfo>(GroupInfo{group.name(), group.rank(), group.size(), log})),
-      order_(group.order()) {
+      order_(group.order()),
+      push_lane_(lanes.push ? device.gather_lane(true) : device.compute_lane()) {
   const Identities::Ranks ranks = device_.ranks_of(group);
   const auto make = [&](const char* purpose, int ctas, bool zero_cta) {
     const NcclCommunicator::Options options{ctas, zero_cta};
@@ -79,7 +80,7 @@ NcclGroup::~NcclGroup() {
   for (const Route& route : {gather_, reduce_, all_reduce_}) {
     if (route.lane != nullptr) route.lane->drain();
   }
-  if (pushes_) device_.compute_lane().drain();
+  if (pushes_) push_lane_.drain();
 }
 
 void NcclGroup::begin_group(const char* purpose, const Route& route) const {
@@ -286,18 +287,17 @@ void NcclGroup::begin_push(PushMemory& memory, std::span<const tensor::Tensor> s
   SHARD8_REQUIRE(push_.call == nullptr, "a push {} begins before the push before it has ended", where(*info_));
   auto* const pushed = dynamic_cast<peer::PushedMemory*>(&memory);
   SHARD8_REQUIRE(pushed != nullptr, "a push {} to memory that is not of push_memory()", where(*info_));
-  Lane& lane = device_.compute_lane();
-  push_ = {pushed, &lane.next(info_, Collective::all_to_all, label)};
+  push_ = {pushed, &push_lane_.next(info_, Collective::all_to_all, label)};
   pushes_ = true;
   for (const tensor::Tensor& t : sent) push_.call->count(t);
-  lane.start(*push_.call, pushed->next_call());
+  push_lane_.start(*push_.call, pushed->next_call());
   pushed->begin(peers_read);
 }
 
 DeviceCall* NcclGroup::end_push() {
   const Push push = std::exchange(push_, {});
   push.memory->end();
-  return device_.compute_lane().end(*push.call);
+  return push_lane_.end(*push.call);
 }
 
 /// Throws when the group has no lane for the operation.

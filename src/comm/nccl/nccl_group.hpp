@@ -125,6 +125,7 @@ class NcclGroup final : public DeviceGroup {
   NcclDevice& device_;
   std::shared_ptr<const GroupInfo> info_;
   SumOrder order_;
+  Lane& push_lane_;
   Route gather_, reduce_, all_reduce_;
   std::vector<std::weak_ptr<peer::PeerMemory>> peer_memories_;          ///< of the gather lane
   std::vector<std::weak_ptr<peer::ExchangeMemory>> exchange_memories_;  ///< of the compute lane
@@ -136,7 +137,7 @@ class NcclGroup final : public DeviceGroup {
     Call* call = nullptr;
   };
   Push push_;            ///< between begin_push() and end_push()
-  bool pushes_ = false;  ///< the compute lane has calls of this group
+  bool pushes_ = false;  ///< the push lane has calls of this group
   std::vector<std::unique_ptr<DeviceGather>> gathers_;
   std::vector<std::unique_ptr<DeviceScatter>> scatters_;
 };

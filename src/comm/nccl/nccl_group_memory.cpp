@@ -168,7 +168,7 @@ std::shared_ptr<DeviceMemory> NcclGroup::all_to_all_memory(const Communicator& g
 
 std::shared_ptr<PushMemory> NcclGroup::push_memory(const Communicator& group, std::size_t bytes) {
   const HostWaits::Wait wait(group.waits(), subject_of("making push memory", *info_));
-  const cudaStream_t stream = device_.compute_lane().stream();
+  const cudaStream_t stream = push_lane_.stream();
   const std::string problem =
       may_use_peers() ? problem_with_peers(group, stream) : fmt::format("the deck asks for NCCL");
   if (!problem.empty()) {

@@ -85,6 +85,7 @@ class PushedMemory final : public PushMemory {
   std::byte* data() const override { return block_.data(); }
   std::size_t bytes() const override { return block_.bytes(); }
   std::byte* of(int rank) const override { return block_.of(rank); }
+  void* stream() const override { return kernels_.stream; }
   /// What the stream is given next may write to all ranks' memory. With PeersRead::waited_for, the stream first waits
   /// until all ranks' streams have come to this call.
   void begin(Communicator::PeersRead peers_read);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/expert_exchange.hpp"
 #include "model/head_input.hpp"
 #include "model/linear.hpp"
 #include "profile/collective_log.hpp"
@@ -31,10 +32,26 @@ struct NormOperands {
   tensor::Tensor dx;  ///< (T_local, H), also the residual
 };
 
-/// The matrices of one layer and of the head, for exchanges and products alone. T_local, tokens and H as in
-/// model::Activations.
+/// What dispatch, combine and the products beside them read and write in a layer with experts. T, K, R, F and H as in
+/// model::MoeMlp. Every expert gets equally many rows, or one more or less.
+struct ExpertOperands {
+  model::ExpertExchange::Scratch scratch;
+  tensor::Tensor counts;  ///< (ranks of the expert group, E) i32
+  tensor::Tensor source;  ///< (T·K) i32
+  /// Sent: (T, H) and (T·K) fp32. Received: (R, H) and (R) fp32. In FP8 if tokens are cast before they are sent.
+  model::WeightedRows tokens, rows;
+  tensor::Operand input, gradient;        ///< (R, H): the rows received, and in backward those of dy
+  fp8::Operands activation, dinner;       ///< (R, F); (R, 2·F), the gradient of `inner`
+  fp8::Operands kept;                     ///< (R, H): the input as wgrad reads it, where rows are cast when they arrive
+  tensor::Tensor inner, dactivation, dw;  ///< (R, 2·F); (R, F); of fc1, fp32
+  model::Weight fc1, fc2;
+};
+
+/// The matrices of one layer, of one with experts and of the head, for exchanges and products alone: those that the
+/// setup's overlap needs. T_local, tokens and H as in model::Activations.
 struct OverlapMemory {
   tensor::ArenaSet arenas;
+  ExpertOperands experts;
   model::LinearScratch first;   ///< exchanged, of qkv and fc2
   model::LinearScratch second;  ///< exchanged, of proj and fc1
   model::LinearScratch least;   ///< exchanged, for one token of each rank
@@ -67,18 +84,27 @@ struct OverlapMemory {
   fp8::Operands operands(fp8::Role role, std::int64_t rows, std::int64_t cols, bool gathered);
   LinearOperands column(std::int64_t out);
   LinearOperands row(std::int64_t in, const model::LinearScratch& scratch);
+  void allocate_layer();
+  void allocate_experts();
+  /// The weights (groups · out, in) of experts.
+  model::Weight expert_weights(std::int64_t out, std::int64_t in);
+  void fill_layer(const tensor::Exec& exec);
+  void fill_experts(const tensor::Exec& exec);
+  /// Of a matrix that may be plain.
+  void fill_matrix(const tensor::Exec& exec, const tensor::Operand& out);
   model::Weight weight(std::int64_t out, std::int64_t in);
   void fill(const tensor::Exec& exec, const fp8::Operands& out);
   void fill(const tensor::Exec& exec, const tensor::Tensor& out);
 
   const Setup& setup_;
   fp8::Recipe recipe_;  ///< of the layer; off if no layer is in FP8
+  std::int64_t most_numbers_ = 0;
   tensor::Tensor numbers_, scale_;
   std::uint64_t filled_ = 0;
 };
 
-/// One exchange of the tensor group and the product that hides it, in every order in which they are timed. All
-/// functions are collective over the tensor group and do the same at each call.
+/// One exchange and the product that hides it, in every order in which they are timed. All functions are collective
+/// over the exchange's group and do the same at each call.
 struct OverlapCase {
   model::TensorExchange exchange{};
   std::int64_t m = 0, n = 0, k = 0;  ///< of the product on one rank, with all tokens
@@ -90,12 +116,17 @@ struct OverlapCase {
   std::function<void()> alone;       ///< the exchange, no product
   std::function<void()> sequential;  ///< both in the plain order
   std::function<void()> overlapped;
-  /// Methods by parts: the products and waits of `overlapped`, where each rank exchanges one token. Empty for bulk.
+  /// Methods by parts: the products and waits of `overlapped`, where each rank exchanges one token. Empty for bulk, and
+  /// for rows of experts.
   std::function<void()> flags;
 };
 
-/// The cases of a layer and of the head that `overlap` hides, in the order of profile::Exchange. What the functions use
-/// (context, memory) must outlive them. `accumulate`: wgrads add to what is there. Collective over the tensor group.
+/// The cases of dispatch and combine that `overlap` hides. `setup` and what the functions use must outlive them.
+std::vector<OverlapCase> expert_cases(const model::Context& context, const Setup& setup, const OverlapMemory& memory);
+
+/// The cases of a layer and of the head that `overlap` hides, in the order of profile::Exchange, without those of
+/// experts. What the functions use (context, memory) must outlive them. `accumulate`: wgrads add to what is there.
+/// Collective over the tensor group.
 std::vector<OverlapCase> overlap_cases(const model::Context& context, const model::Overlap& overlap,
                                        const OverlapMemory& memory, bool accumulate);
 

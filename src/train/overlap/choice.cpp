@@ -178,7 +178,11 @@ profile::Conditions overlap_conditions(const deck::Config& config, profile::Cond
   const auto add = [&](const char* key) { conditions.emplace_back(key, value_text(deck::field_at(key), config)); };
   for (const char* key : kKeys) add(key);
   if (config.model.query_width() != config.model.hidden) add("model.head_dim");  // older files do not have the key
-  for (const deck::Field& field : deck::overlap_fields())                        // settings of the methods
+  if (deck::pushes_rows(config)) {
+    for (const char* key : {"moe.experts", "moe.experts_per_token", "moe.ffn", "moe.capacity", "moe.dispatch"})
+      add(key);
+  }
+  for (const deck::Field& field : deck::overlap_fields())  // settings of the methods
     if (std::holds_alternative<deck::Access<std::int64_t>>(field.access))
       conditions.emplace_back(fmt::format("overlap.{}", field.key), value_text(field, config));
   return conditions;

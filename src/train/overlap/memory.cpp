@@ -23,7 +23,17 @@ using tensor::Tensor;
 OverlapMemory::OverlapMemory(const Setup& setup, tensor::ArenaSet set)
     : arenas(std::move(set)), setup_(setup), recipe_(setup.weights.recipe) {
   if (recipe_.layers == 0) recipe_ = {};
-  const model::Dims& d = setup.dims;
+  tensor::Arena& buffers = arenas[MemoryKind::buffers];
+  scale_ = buffers.allocate({1}, DType::fp32);
+  zero = buffers.allocate({1}, DType::fp32);
+  if (setup.dims.overlap.of_tensor_group()) allocate_layer();
+  if (setup.dims.overlap.of_experts()) allocate_experts();
+  numbers_ = buffers.allocate({most_numbers_}, DType::fp32);
+  workspace = buffers.allocate({static_cast<std::int64_t>(train::workspace_bytes(setup))}, DType::u8);
+}
+
+void OverlapMemory::allocate_layer() {
+  const model::Dims& d = setup_.dims;
   tensor::Arena& exchanged = arenas[MemoryKind::exchanged];
   tensor::Arena& buffers = arenas[MemoryKind::buffers];
   first = LinearScratch::allocate_exchanged(d, recipe_, exchanged);
@@ -56,10 +66,7 @@ OverlapMemory::OverlapMemory(const Setup& setup, tensor::ArenaSet set)
   head_dw = buffers.allocate({d.vocab_local, d.hidden}, DType::fp32);
   const std::int64_t rows = std::max(d.tokens(), d.hidden);
   const std::int64_t cols = std::max({d.hidden, d.q_width(), d.ffn, d.qkv_width(), d.fc1_width()});
-  numbers_ = buffers.allocate({std::max({rows * cols, dlogits.count(), head_w.count()})}, DType::fp32);
-  scale_ = buffers.allocate({1}, DType::fp32);
-  zero = buffers.allocate({1}, DType::fp32);
-  workspace = buffers.allocate({static_cast<std::int64_t>(train::workspace_bytes(setup))}, DType::u8);
+  most_numbers_ = std::max({rows * cols, dlogits.count(), head_w.count()});
 }
 
 tensor::MemoryBytes OverlapMemory::bytes(const Setup& setup) {
@@ -112,6 +119,12 @@ LinearOperands OverlapMemory::row(std::int64_t in, const LinearScratch& scratch)
 
 void OverlapMemory::fill(const tensor::Exec& exec) {
   tensor::to_device(exec, scale_, &kScale);
+  kernels::fill_zero(exec, zero);
+  if (setup_.dims.overlap.of_tensor_group()) fill_layer(exec);
+  if (setup_.dims.overlap.of_experts()) fill_experts(exec);
+}
+
+void OverlapMemory::fill_layer(const tensor::Exec& exec) {
   for (const LinearOperands* linear : {&qkv, &proj, &fc1, &fc2}) {
     fill(exec, linear->x);
     fill(exec, linear->dy);
@@ -126,7 +139,6 @@ void OverlapMemory::fill(const tensor::Exec& exec) {
     if (!t.empty()) kernels::fill_zero(exec, t);
   }
   kernels::fill_zero(exec, head_dw);
-  kernels::fill_zero(exec, zero);
 }
 
 /// Of a matrix in FP8 only numbers_ are written.

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/overlap/timing.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "comm/agree.hpp"
 #include "kernels/libraries.hpp"
+#include "tensor/stream_exec.hpp"
 #include "tensor/transfer.hpp"
 #include "train/device.hpp"
 #include "train/overlap/choice.hpp"
@@ -21,7 +24,9 @@ struct OverlapTiming::Memory {
   std::unique_ptr<OverlapMemory> layer;
   std::shared_ptr<comm::DeviceMemory> reduce;
   std::shared_ptr<comm::PartsMemory> parts;
-  std::string parts_problem;
+  std::shared_ptr<comm::PushMemory> pushed;
+  std::unique_ptr<tensor::StreamExec> push_exec;
+  std::string parts_problem, push_problem;
 
   Memory(const Setup& setup, const comm::Mesh& mesh) {
     const tensor::MemoryBytes bytes = OverlapMemory::bytes(setup);
@@ -29,7 +34,19 @@ struct OverlapTiming::Memory {
     exchanged = group.gather_memory(bytes[static_cast<std::size_t>(MemoryKind::exchanged)]);
     tensor::GivenMemory given;
     if (exchanged != nullptr) given[MemoryKind::exchanged] = exchanged->data();
+    if (setup.dims.overlap.of_experts()) {
+      pushed = mesh.group(base::AxisSet::expert).push_memory(bytes[static_cast<std::size_t>(MemoryKind::pushed)]);
+      std::vector<double> without{pushed == nullptr ? 1.0 : 0.0};
+      mesh.world.all_reduce(without, comm::Communicator::Reduce::max);
+      if (without.front() > 0) {
+        pushed.reset();
+        push_problem = "not all ranks of an expert group can write to each other's memory";
+      } else {
+        given[MemoryKind::pushed] = pushed->data();
+      }
+    }
     comm::agree(mesh.world, [&] {
+      if (pushed != nullptr) push_exec = std::make_unique<tensor::StreamExec>(pushed->stream());
       layer = std::make_unique<OverlapMemory>(setup, tensor::ArenaSet(bytes, given));
       kernels::reserve_blas_memory(setup.threads);
     });
@@ -44,17 +61,27 @@ OverlapTiming::OverlapTiming(const Setup& setup, const comm::Mesh& mesh, const t
                              const std::function<void(kernels::Libraries&)>& adopt)
     : exec_(exec),
       world_(mesh.world),
-      tensor_group_(mesh.group(base::AxisSet::tensor)),
+      aligned_group_(
+          mesh.group(setup.dims.overlap.of_experts() ? base::AxisSet::model : base::AxisSet(base::Axis::tensor))),
       clock_(make_clock(exec)),
       executor_(exec, timer_, [this] { world_.progress(); }) {
-  SHARD8_REQUIRE(setup.dims.overlap.any(), "no exchange of a group of {} tensor ranks can overlap", setup.dims.tensor);
+  const model::Overlap& overlap = setup.dims.overlap;
+  SHARD8_REQUIRE(overlap.any(), "no exchange of {} tensor ranks and {} expert ranks can overlap", setup.dims.tensor,
+                 setup.dims.experts.ranks);
   memory_ = std::make_unique<Memory>(setup, mesh);
   if (executor_.device()) libraries_ = std::make_unique<kernels::Libraries>();
   const kernels::Workspace workspace{memory_->layer->workspace, libraries_.get()};
-  context_.reset(new model::Context{executor_, tensor_group_, workspace});
+  context_.reset(new model::Context{executor_, mesh.group(base::AxisSet::tensor), workspace});
+  if (memory_->pushed != nullptr) {
+    context_->expert_group = &mesh.group(base::AxisSet::expert);
+    context_->push_memory = memory_->pushed.get();
+    context_->push_exec = &memory_->push_exec->get();
+  }
   timer_.begin_step();
   memory_->layer->fill(exec);
-  cases_ = overlap_cases(*context_, setup.dims.overlap, *memory_->layer, wgrads_add(setup));
+  if (overlap.of_tensor_group()) cases_ = overlap_cases(*context_, overlap, *memory_->layer, wgrads_add(setup));
+  if (memory_->pushed != nullptr)
+    std::ranges::move(expert_cases(*context_, setup, *memory_->layer), std::back_inserter(cases_));
   align();  // the first all-reduce may make a communicator, which takes long
   tensor::finish(exec);
   timer_.discard_step();
@@ -70,6 +97,7 @@ std::size_t OverlapTiming::bytes(const Setup& setup) {
 }
 
 const std::string& OverlapTiming::parts_problem() const { return memory_->parts_problem; }
+const std::string& OverlapTiming::push_problem() const { return memory_->push_problem; }
 
 void OverlapTiming::once(const std::function<void()>& call) {
   timer_.begin_step();
@@ -111,12 +139,12 @@ std::vector<double> OverlapTiming::largest(std::vector<double> values) const {
   return values;
 }
 
-/// What this rank does next begins when all ranks are here: on hosts all of the mesh; on a device those of the tensor
-/// group, by a small all-reduce on the compute stream, for which the host does not wait.
+/// What this rank does next begins when all ranks are here: on hosts all of the mesh; on a device those of the groups
+/// that exchange, by a small all-reduce on the compute stream, for which the host does not wait.
 void OverlapTiming::align() const {
   if (!executor_.device()) return world_.barrier();
   const std::array<tensor::Tensor, 1> zero{memory_->layer->zero};
-  tensor_group_.all_reduce(zero, comm::Communicator::Reduce::sum).wait();
+  aligned_group_.all_reduce(zero, comm::Communicator::Reduce::sum).wait();
 }
 
 /// Forgets what modules have noted of their times.

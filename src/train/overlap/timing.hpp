@@ -18,7 +18,7 @@
 namespace shard8::train {
 
 /// The exchanges that a setup's overlap hides, in the memory of one layer, to be timed on all ranks of a mesh. All
-/// functions but cases() and parts_problem() are collective over the mesh.
+/// functions but cases(), parts_problem() and push_problem() are collective over the mesh.
 class OverlapTiming {
  public:
   /// Takes the memory. On a device it also chooses the algorithm of each product that `adopt` gives the libraries none
@@ -35,6 +35,8 @@ class OverlapTiming {
   const std::vector<OverlapCase>& cases() const { return cases_; }
   /// On hosts: why exchanges by parts go by messages; empty if they do not.
   const std::string& parts_problem() const;
+  /// Why dispatch and combine have no cases although they should overlap; empty if they have.
+  const std::string& push_problem() const;
 
   /// Calls a function of a case once, and waits for it.
   void once(const std::function<void()>& call);
@@ -55,7 +57,7 @@ class OverlapTiming {
 
   const tensor::Exec& exec_;
   const comm::Communicator& world_;
-  const comm::Communicator& tensor_group_;
+  const comm::Communicator& aligned_group_;
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<kernels::Libraries> libraries_;  ///< null on hosts
   profile::StepTimer timer_;                   ///< of the host, so that nothing is timed on the device between products

@@ -45,7 +45,8 @@ struct Pushes {
             [&] {
               for (int r = 0; r < group.size(); ++r)
                 SHARD8_CUDA_CHECK(cudaMemcpyAsync(memory->of(r) + place, from.data, from.bytes(),
-                                                  cudaMemcpyDeviceToDevice, job.compute));
+                                                  cudaMemcpyDeviceToDevice,
+                                                  static_cast<cudaStream_t>(memory->stream())));
             },
             peers_read)
         .wait();
@@ -103,9 +104,19 @@ TEST(Push, arrives_in_the_order_of_the_compute_stream) {
   if (j.half->size() > 1) expect_pushes(j, *j.half);
 }
 
+TEST(Push, arrives_from_another_stream) {
+  Job& j = job(Gather::push);
+  if (!can_push(j)) GTEST_SKIP() << "no memory of peers";
+  const Communicator pushing = j.world.split(0, j.world.rank(), "pushing", {.push = true});
+  EXPECT_NE(pushing.push_memory(4096)->stream(), j.world.push_memory(4096)->stream());
+  expect_pushes(j, pushing);
+}
+
 TEST(Push, is_recorded_with_the_bytes_that_were_given) {
   Job& j = job(Gather::push);
   if (!can_push(j)) GTEST_SKIP() << "no memory of peers";
+  finish(j);
+  j.world.record_device_calls();  // those of other tests
   j.log.clear();
   j.log.set_measuring(true);
   const Pushes pushes(j, j.world);
@@ -114,9 +125,10 @@ TEST(Push, is_recorded_with_the_bytes_that_were_given) {
   for (int i = 0; i < 3; ++i) pushes.push(from.tensor({kCount}, DType::bf16), 0, PeersRead::waited_for);
   finish(j);
   j.world.record_device_calls();
-  const auto& stats =
-      j.log.entries().at({profile::Collective::all_to_all, "world", j.world.size(), "bf16", pushes.bytes});
+  const auto& stats = j.log.entries().at(
+      profile::kind_of({profile::Collective::all_to_all, "world", j.world.size(), "bf16", pushes.bytes}));
   EXPECT_EQ(stats.calls, 3u);
+  EXPECT_EQ(stats.bytes, 3 * pushes.bytes);
   EXPECT_GT(stats.total_s, 0);
   EXPECT_EQ(stats.total_s, stats.exposed_s);
   j.log.clear();
@@ -139,6 +151,7 @@ TEST(Push, takes_only_push_memory) {
     std::byte* data() const override { return nullptr; }
     std::size_t bytes() const override { return 0; }
     std::byte* of(int) const override { return nullptr; }
+    void* stream() const override { return nullptr; }
   } other;
   EXPECT_THROW(static_cast<void>(j.world.push(other, {}, {}, [] {})), base::Error);
 }

@@ -15,8 +15,8 @@
 
 #include "comm/peer/peer_memory.hpp"
 #include "kernels/moe_dispatch.hpp"
+#include "tensor/stream_exec.hpp"
 #include "tests/comm/peer/chance.hpp"
-#include "tests/comm/peer/stream_exec.hpp"
 
 namespace shard8::comm::tests {
 namespace {
@@ -79,7 +79,7 @@ class Group {
     for (int r = 0; r < size; ++r) {
       streams_.push_back(std::make_unique<Stream>());
       const cudaStream_t stream = streams_.back()->get();
-      execs_.push_back(std::make_unique<StreamExec>(stream));
+      execs_.push_back(std::make_unique<tensor::StreamExec>(stream));
       ranks_.push_back(
           std::make_unique<PushedMemory>(std::make_shared<PeerAddresses>(r, base, all), Layout::kBytes, stream));
       first_.push_back(std::make_unique<Owned>(tensor::Shape{rounds_, kLocal}, DType::i32));
@@ -249,7 +249,7 @@ class Group {
   Memory seen_;
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<std::unique_ptr<StreamExec>> execs_;
+  std::vector<std::unique_ptr<tensor::StreamExec>> execs_;
   std::vector<std::unique_ptr<PushedMemory>> ranks_;
   std::vector<std::unique_ptr<Owned>> first_, rows_, end_, table_;
   std::vector<Input> inputs_;

@@ -2,26 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <memory>
 
 #include "tensor/exec.hpp"
 
-namespace shard8::comm::tests {
+namespace shard8::tensor {
 
-/// An execution space instance on a stream, for sources without Kokkos. The stream must live longer.
+/// An execution space instance on another stream of the device than the run's. The stream must live longer.
 class StreamExec {
  public:
-  explicit StreamExec(cudaStream_t stream);
+  /// `stream`: a cudaStream_t. Error(failed) in a build for hosts.
+  explicit StreamExec(void* stream);
   ~StreamExec();
   StreamExec(const StreamExec&) = delete;
   StreamExec& operator=(const StreamExec&) = delete;
-  const tensor::Exec& get() const;
+  const Exec& get() const;
 
  private:
   struct Instance;
   std::unique_ptr<Instance> instance_;
 };
 
-}  // namespace shard8::comm::tests
+}  // namespace shard8::tensor
