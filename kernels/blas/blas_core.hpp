@@ -16,8 +16,8 @@ F* openblas_function(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
 
-/// Vector instructions for which OpenBLAS has kernels. The processor has them, and the operating system saves their
-/// registers.
+/// Which vector instructions a program may use on this processor, of those for which OpenBLAS has kernels: the
+/// processor has them, and the operating system saves their registers.
 struct VectorUnits {
   bool avx2 = false;    ///< AVX2 with FMA
   bool avx512 = false;  ///< AVX-512 F, CD, BW, DQ and VL

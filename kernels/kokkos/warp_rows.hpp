@@ -36,8 +36,8 @@ struct RowsOfBlockWarps {
   }
 };
 
-/// As for_warp_rows, but on a device in thread blocks of 32 warps, as large as they can be. So `rows` rows run on at
-/// most rows/32 multiprocessors, rounded up. Only for kernels without sums over a team.
+/// As for_warp_rows, for kernels without sums over a team. On a device every thread block has 32 warps, the most that a
+/// block can have. So the rows run on at most rows/32 multiprocessors, rounded up.
 template <class F>
 void for_warp_rows_in_large_blocks(const Exec& exec, const char* label, std::int64_t rows, const F& f) {
   if constexpr (kHostExec) {

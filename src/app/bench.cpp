@@ -92,7 +92,7 @@ void check_overlap(const std::string& name, const deck::LoadResult& deck) {
              "{}: error: bench overlap times the exchanges of a tensor group and, on devices, of an expert group, but "
              "mesh.tensor = {} and mesh.expert = {}: set mesh.tensor{} to 2 or more",
              name, deck.config.mesh.tensor, deck.config.mesh.expert,
-             operation::on_device(deck.config.mesh) && deck.config.model.moe.on() ? " or mesh.expert" : "");
+             deck::on_device(deck.config.mesh) && deck.config.model.moe.on() ? " or mesh.expert" : "");
 }
 
 int bench_overlap(Job& job, const BenchArguments& arguments) {

@@ -20,13 +20,13 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "deck/device.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
 #include "machine/read.hpp"
 #include "machine/table.hpp"
-#include "operation/device.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
 #include "train/plan/sweep.hpp"
@@ -43,8 +43,8 @@ void print_warnings(const deck::LoadResult& deck) {
   const deck::Config& c = deck.config;
   // Where the deck says hosts, its user knows.
   const bool said = c.mesh.device != deck::Device::automatic;
-  if (said || operation::on_device(c.mesh) || !c.overlap.enable) return;
-  for (const profile::Exchange exchange : {profile::Exchange::dispatch, profile::Exchange::combine})
+  if (said || deck::on_device(c.mesh) || !c.overlap.enable) return;
+  for (const profile::Exchange exchange : profile::kExpertExchanges)
     if (c.mesh.expert > 1 && c.overlap.methods[exchange] == profile::ExchangeMethod::pipeline)
       warn(fmt::format(
           "overlap.{} = pipeline has no effect: this program was built for hosts, which send rows by messages",
@@ -67,7 +67,7 @@ void print_warnings(const deck::LoadResult& deck) {
 }
 
 void check_methods(const std::string& path, const deck::LoadResult& deck) {
-  if (!operation::on_device(deck.config.mesh)) return;
+  if (!deck::on_device(deck.config.mesh)) return;
   std::string problems;
   for (const profile::Exchange exchange : deck::exchanges_with(deck.config, profile::ExchangeMethod::ring))
     problems += fmt::format(
@@ -168,7 +168,7 @@ void print_checkpoint_room(const deck::Config& config) {
   const CheckpointRoom room = checkpoint_room(config);
   fmt::print("room       {} a checkpoint, {} at once ({} kept, one written): {}; free in {}: {}\n", gb(room.bytes),
              room.kept, c.keep, gb(room.needed()), room.file_system, room.free ? gb(*room.free) : "not known");
-  const bool on_device = operation::on_device(config.mesh);
+  const bool on_device = deck::on_device(config.mesh);
   fmt::print("           copies of the state: {} of {} a rank\n", (on_device ? "" : "at most ") + gb(room.copies),
              on_device ? "pinned host memory" : "host memory");
   if (room.short_of_room())

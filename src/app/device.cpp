@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "comm/nccl/device.hpp"
@@ -36,7 +36,7 @@ void require_build(const deck::MeshConfig& mesh) {
 }
 
 void require_runnable(const deck::Config& config) {
-  if (!operation::carried_by_hosts(config.run)) require_build(config.mesh);
+  if (!deck::carried_by_hosts(config.run)) require_build(config.mesh);
 }
 
 void require_planned(const deck::Config& config) {

@@ -19,7 +19,7 @@
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
 #include "deck/choices.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 #include "train/conditions.hpp"
 #include "train/training_file.hpp"
 
@@ -93,7 +93,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     // Before any other call that waits for a rank: one whose pools differ may hang in its first product.
     at_stage(Stage::device, [&] {
       comm::agree(world, [&] {
-        if (!operation::on_device(deck.config.mesh) && !operation::carried_by_hosts(deck.config.run))
+        if (!deck::on_device(deck.config.mesh) && !deck::carried_by_hosts(deck.config.run))
           require_pools(threads, runtime.threads());
       });
     });

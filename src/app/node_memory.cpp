@@ -14,7 +14,7 @@
 #include "app/process.hpp"
 #include "base/log.hpp"
 #include "comm/agree.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::app {
@@ -109,7 +109,7 @@ MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks,
 }
 
 void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads) {
-  if (operation::on_device(config.mesh) && !operation::carried_by_hosts(config.run)) return;
+  if (deck::on_device(config.mesh) && !deck::carried_by_hosts(config.run)) return;
   std::string warning;
   comm::agree(world, [&] {
     const auto verdict = judge_memory(rank_bytes(config, threads), node.ranks, node.group_ranks, read_memory_limits());
@@ -126,7 +126,7 @@ void require_memory(const comm::Communicator& world, const comm::Node& node, con
 }
 
 std::string memory_warning(const deck::Config& config, int threads) {
-  if (operation::on_device(config.mesh) && !operation::carried_by_hosts(config.run)) return {};
+  if (deck::on_device(config.mesh) && !deck::carried_by_hosts(config.run)) return {};
   const auto verdict = judge_memory(rank_bytes(config, threads), 1, 1, read_memory_limits());
   const std::string& why = verdict.refusal.empty() ? verdict.warning : verdict.refusal;
   return why.empty() ? "" : "on this machine: " + why;

@@ -24,9 +24,9 @@
 #include "checkpoint/lock.hpp"
 #include "comm/agree.hpp"
 #include "data/batch.hpp"
+#include "deck/device.hpp"
 #include "deck/overlap.hpp"
 #include "io/durable_file.hpp"
-#include "operation/device.hpp"
 #include "profile/output_file.hpp"
 #include "project/skeleton_waits.hpp"
 #include "train/assembly.hpp"
@@ -179,7 +179,7 @@ void require_output(const deck::Config& config) {
   profile::require_writable(io::temporary_of(path(train::TrainingFile::kName).string()));
   if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
     profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap).string()));
-  if (operation::on_device(config.mesh))
+  if (deck::on_device(config.mesh))
     profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms).string()));
 }
 
@@ -198,9 +198,9 @@ std::string check_start(const deck::LoadResult& deck) {
     const int asked = threads_from_environment();
     threads = std::max(1, asked);
     // Without OMP_NUM_THREADS the number depends on the ranks of a node.
-    if (!operation::on_device(config.mesh) && asked > 0) require_pools(asked, asked);
+    if (!deck::on_device(config.mesh) && asked > 0) require_pools(asked, asked);
     require_planned(config);
-    if (only_plans(config.mesh) && !operation::carried_by_hosts(config.run))
+    if (only_plans(config.mesh) && !deck::carried_by_hosts(config.run))
       warn(
           "mesh.device = cuda: this program was built for hosts and plans the steps of devices; `run` needs a build "
           "for CUDA devices");

@@ -59,7 +59,9 @@ struct OverlapBench {
   OverlapSettings settings;
   int ranks = 0, tensor = 0;
   /// On hosts: why exchanges by parts go by messages; empty if they do not.
-  std::string parts_problem, push_problem;
+  std::string parts_problem;
+  /// Why dispatch and combine are not timed although the deck has experts on several ranks; empty if they are.
+  std::string push_problem;
   std::vector<OverlapRow> rows;
 };
 

@@ -11,8 +11,8 @@
 #include "bench/calibrate.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
+#include "deck/device.hpp"
 #include "deck/without_files.hpp"
-#include "operation/device.hpp"
 #include "train/loop.hpp"
 #include "train/record.hpp"
 
@@ -137,7 +137,7 @@ deck::Config calibration_deck(deck::Config config) {
 DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, const std::string& name,
                      const StepBudget& budget) {
   const comm::Communicator& world = assembly.mesh().world;
-  const bool on_device = world.device() != nullptr || operation::on_device(assembly.setup().config.mesh);
+  const bool on_device = world.device() != nullptr || deck::on_device(assembly.setup().config.mesh);
   const auto groups = shapes_of(assembly.mesh());
   operation::Operations step;
   comm::agree(world, [&] { step = train::record_step(assembly.setup()); });

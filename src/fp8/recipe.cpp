@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 
 namespace shard8::fp8 {
 
@@ -23,7 +23,7 @@ Recipe Recipe::make(const deck::Config& config) {
   Recipe r;
   r.kind = fp8.recipe;
   if (!r.on()) return r;
-  r.transposes = operation::on_device(config.mesh);
+  r.transposes = deck::on_device(config.mesh);
   r.gradient = fp8.format == deck::Fp8Format::hybrid ? DType::e5m2 : DType::e4m3;
   r.amax_history = fp8.amax_history;
   r.amax_algo = fp8.amax_algo;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "deck/config.hpp"
+#include "deck/device.hpp"
 #include "kernels/quantize.hpp"
-#include "operation/device.hpp"
 #include "operation/operation.hpp"
 #include "tensor/operand.hpp"
 
@@ -56,7 +56,7 @@ struct Recipe {
   bool power_of_2 = false;  ///< scales are floored to powers of two
   /// Whether what products read along columns is stored transposed. Products on a device read FP8 matrices only with
   /// the summed dimension contiguous.
-  bool transposes = operation::on_device({});
+  bool transposes = deck::on_device({});
   /// Whether masters are rounded to bf16 before the cast, as a gather in bf16 would do. Set with compute bf16.
   bool through_bf16 = true;
 

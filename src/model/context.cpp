@@ -29,4 +29,12 @@ void Lease::hold(Leases& leases, std::string_view what, const Bytes& bytes) {
   held_ |= std::uint32_t{1} << free;
 }
 
+void Context::wait(profile::Exchange exchange, operation::Issued<comm::Request>& collective) const {
+  if (collective.under_way.active()) {
+    auto part = timer().exchange(exchange, "wait");
+    collective.under_way.wait();
+  }
+  executor.waited(collective.number);
+}
+
 }  // namespace shard8::model

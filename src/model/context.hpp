@@ -81,7 +81,7 @@ struct Context {
   const fp8::Quantizer* quantizer = nullptr;         ///< null without a recipe
   const comm::Communicator* expert_group = nullptr;  ///< null if each rank holds all experts, or there are none
   comm::PushMemory* push_memory = nullptr;           ///< of the expert group, if it pushes rows (ExpertExchange)
-  const tensor::Exec* push_exec = nullptr;           ///< on the stream of push_memory; null: the executor's
+  const tensor::Exec* push_exec = nullptr;           ///< on the stream of push_memory
   mutable Leases leases{};
 
   profile::StepTimer& timer() const { return executor.timer(); }
@@ -92,6 +92,8 @@ struct Context {
   auto issue(const What& what, const Work& work) const {
     return executor.issue(what, work);
   }
+  /// Waits for a collective of the exchange, as Executor::wait() does, and times the wait if there is one.
+  void wait(profile::Exchange exchange, operation::Issued<comm::Request>& collective) const;
   /// See Lease.
   [[nodiscard]] Lease lease(std::string_view what, std::initializer_list<Lease::Bytes> tensors) const {
     return {leases, what, tensors};

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "deck/device.hpp"
 #include "deck/overlap.hpp"
-#include "operation/device.hpp"
 
 namespace shard8::model {
 
 Overlap Overlap::make(const deck::Config& deck) {
   Overlap overlap{.methods = deck::exchange_methods(deck)};
-  if (operation::on_device(deck.mesh) && overlap.any()) {
+  if (deck::on_device(deck.mesh) && overlap.any()) {
     overlap.splits = static_cast<int>(deck.overlap.splits);
     overlap.chunks = deck::pipeline_chunks(deck);
     overlap.expert_chunks = deck::expert_chunks(deck);

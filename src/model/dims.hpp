@@ -8,7 +8,7 @@
 #include "comm/mesh.hpp"
 #include "comm/parts.hpp"
 #include "deck/config.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 #include "profile/exchange.hpp"
 #include "tensor/dtype.hpp"
 
@@ -139,7 +139,7 @@ struct Dims {
   std::int64_t head_tokens = 0;  ///< most tokens in a chunk of the head (HeadChunks); 0: as many as fit the caches
   float norm_eps = 1e-5f;
   tensor::DType compute = tensor::DType::fp32;
-  bool device = operation::on_device({});  ///< whether steps run on a device
+  bool device = deck::on_device({});  ///< whether steps run on a device
   bool deterministic = true;  ///< attention's backward gives the same bits in every run (kernels::AttentionShape)
   Overlap overlap;
 

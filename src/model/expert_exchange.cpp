@@ -156,12 +156,13 @@ ExpertExchange::Parts ExpertExchange::parts_of(Exchange exchange, bool in_parts,
 
 GroupPart ExpertExchange::part_of(const ExpertRound& round, const Parts& parts, int part, int spared) const {
   const std::int64_t local = d_.experts.local(), first = local * part / parts.count,
-                     end = local * (part + 1) / parts.count;
-  return {.groups = {round.groups.first.slice(first, end - first), round.groups.rows.slice(first, end - first)},
-          .first = first,
-          .all = local,
-          .tokens = round.products * end / local - round.products * first / local,
-          .spared = spared};
+                     count = local * (part + 1) / parts.count - first;
+  GroupPart experts{.groups = {round.groups.first.slice(first, count), round.groups.rows.slice(first, count)},
+                    .first = first,
+                    .all = local,
+                    .spared = spared};
+  experts.tokens = experts.share_of(round.products);
+  return experts;
 }
 
 ExpertExchange::UnderWay ExpertExchange::start_dispatch(const Context& context, const ExpertRound& round,
@@ -193,20 +194,9 @@ void ExpertExchange::zero_padding(const Context& context, const ExpertRound& rou
   });
 }
 
-void ExpertExchange::wait(const Context& context, Exchange name, UnderWay& push) {
-  if (push.under_way.active()) {
-    auto part = context.timer().exchange(name, "wait");
-    push.under_way.wait();
-  }
-  context.executor.waited(push.number);
-}
-
 void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to,
                               const WeightedRows& tokens, const Tensor& source, const Scratch& scratch) const {
-  if (!d_.experts.pushes) return dispatch_by_counts(context, to, tokens, source, scratch);
-  UnderWay push = start_dispatch(context, round, round.whole(), 0, to, tokens, source, scratch);
-  wait(context, Exchange::dispatch, push);
-  zero_padding(context, round, to, scratch);
+  dispatch(context, round, to, tokens, source, scratch, false, {}, [](const GroupPart&) {});
 }
 
 WeightedRows ExpertExchange::results_of(const ExpertRound& round, const Scratch& scratch) const {
@@ -219,15 +209,14 @@ void ExpertExchange::combine(const Context& context, const ExpertRound& round, b
                              const Scratch& scratch) const {
   if (!d_.experts.pushes) return combine_by_counts(context, round, weighted, scratch);
   UnderWay push = start_combine(context, round, round.whole(), 0, weighted, scratch);
-  wait(context, Exchange::combine, push);
+  context.wait(Exchange::combine, push);
 }
 
 template <class Write>
 ExpertExchange::UnderWay ExpertExchange::push(const Context& context, const GroupPart& part, const WeightedRows& from,
                                               const WeightedRows& to, Exchange name, const Write& write) const {
   const bool back = name == Exchange::combine;
-  const std::int64_t mean = d_.experts.mean_rows(d_.tokens_local()), end = part.first + part.count();
-  const std::int64_t rows = mean * end / part.all - mean * part.first / part.all;
+  const std::int64_t rows = part.share_of(d_.experts.mean_rows(d_.tokens_local()));
   const std::array<Tensor, 2> moved{Tensor{from.rows.data, {rows, d_.hidden}, from.rows.dtype},
                                     Tensor{from.weights.data, {rows}, DType::fp32}};
   const std::span<const Tensor> tensors = std::span(moved).first(to.weights.data == nullptr ? 1 : 2);
@@ -250,8 +239,7 @@ ExpertExchange::UnderWay ExpertExchange::push(const Context& context, const Grou
   auto timed = context.timer().exchange(name, "push");
   return context.executor.issue(call, [&] {
     return context.expert_group->push(
-        *context.push_memory, tensors, name_of(name),
-        [&] { write(context.push_exec == nullptr ? context.executor.exec() : *context.push_exec); }, peers_read);
+        *context.push_memory, tensors, name_of(name), [&] { write(*context.push_exec); }, peers_read);
   });
 }
 

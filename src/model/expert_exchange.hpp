@@ -124,7 +124,8 @@ class ExpertExchange {
     bool overlaps() const { return multiprocessors > 0; }
   };
   Parts parts_of(profile::Exchange exchange, bool in_parts, const OverlappedProducts& products) const;
-  /// Part number `part`. `spared`: see GroupPart.
+  /// The part with the number `part`, from 0, of a round that is cut into parts.count parts of about as many experts
+  /// each. Its product leaves `spared` multiprocessors to pushes.
   GroupPart part_of(const ExpertRound& round, const Parts& parts, int part, int spared) const;
   UnderWay start_dispatch(const Context& context, const ExpertRound& round, const GroupPart& part, int multiprocessors,
                           const WeightedRows& to, const WeightedRows& tokens, const tensor::Tensor& source,
@@ -133,7 +134,6 @@ class ExpertExchange {
                          bool weighted, const Scratch& scratch) const;
   void zero_padding(const Context& context, const ExpertRound& round, const WeightedRows& to,
                     const Scratch& scratch) const;
-  static void wait(const Context& context, profile::Exchange name, UnderWay& push);
 
   // By counts.
   void gather(const Context& context, const WeightedRows& to, const WeightedRows& from, const tensor::Tensor& index,
@@ -146,8 +146,9 @@ class ExpertExchange {
   // By pushes.
   /// The dispatch of the counts whose rounds began last.
   kernels::MoeDispatch dispatch_of(const Scratch& scratch) const;
-  /// Issues `write`, which pushes rows of a part of a round, of `from`, to `to` of peers. `name`: dispatch or combine.
-  /// The operation is described with the mean of rows.
+  /// Pushes the rows of a part of a round from `from` on this rank to `to` on all ranks of the expert group:
+  /// write(execution space) launches the kernel that does it. `name` is dispatch or combine. The operation is described
+  /// with the mean of rows, because a device alone knows how many there are.
   template <class Write>
   UnderWay push(const Context& context, const GroupPart& part, const WeightedRows& from, const WeightedRows& to,
                 profile::Exchange name, const Write& write) const;
@@ -166,8 +167,8 @@ void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, 
                               const WeightedRows& tokens, const tensor::Tensor& source, const Scratch& scratch,
                               bool in_parts, const OverlappedProducts& products, const Multiply& multiply) const {
   const Parts parts = parts_of(profile::Exchange::dispatch, in_parts, products);
-  if (parts.count == 1) {
-    dispatch(context, round, to, tokens, source, scratch);
+  if (!d_.experts.pushes) {
+    dispatch_by_counts(context, to, tokens, source, scratch);
     return multiply(round.whole());
   }
   const auto part = [&](int i) { return part_of(round, parts, i, i + 1 < parts.count ? parts.multiprocessors : 0); };
@@ -177,7 +178,7 @@ void ExpertExchange::dispatch(const Context& context, const ExpertRound& round, 
         start_dispatch(context, round, part(i), i == 0 ? 0 : parts.multiprocessors, to, tokens, source, scratch);
   zero_padding(context, round, to, scratch);
   for (int i = 0; i < parts.count; ++i) {
-    wait(context, profile::Exchange::dispatch, pushes[static_cast<std::size_t>(i)]);
+    context.wait(profile::Exchange::dispatch, pushes[static_cast<std::size_t>(i)]);
     multiply(part(i));
   }
 }
@@ -186,9 +187,9 @@ template <class Multiply>
 void ExpertExchange::combine(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch,
                              const OverlappedProducts& products, const Multiply& multiply) const {
   const Parts parts = parts_of(profile::Exchange::combine, true, products);
-  if (parts.count == 1) {
+  if (!d_.experts.pushes) {
     multiply(round.whole());
-    return combine(context, round, weighted, scratch);
+    return combine_by_counts(context, round, weighted, scratch);
   }
   Pushes pushes;
   for (int i = 0; i < parts.count; ++i) {
@@ -197,7 +198,7 @@ void ExpertExchange::combine(const Context& context, const ExpertRound& round, b
     pushes[static_cast<std::size_t>(i)] =
         start_combine(context, round, part, i + 1 < parts.count ? parts.multiprocessors : 0, weighted, scratch);
   }
-  for (int i = 0; i < parts.count; ++i) wait(context, profile::Exchange::combine, pushes[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < parts.count; ++i) context.wait(profile::Exchange::combine, pushes[static_cast<std::size_t>(i)]);
 }
 
 template <class Multiply>
@@ -213,7 +214,7 @@ void ExpertExchange::combine_during(const Context& context, const ExpertRound& r
   UnderWay push = start_combine(context, round, whole, parts.multiprocessors, weighted, scratch);
   whole.spared = parts.multiprocessors;
   multiply(whole);
-  wait(context, profile::Exchange::combine, push);
+  context.wait(profile::Exchange::combine, push);
 }
 
 }  // namespace shard8::model

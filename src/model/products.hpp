@@ -54,6 +54,8 @@ struct GroupPart {
   int spared = 0;  ///< on a device: multiprocessors that the product leaves to other kernels
 
   std::int64_t count() const { return groups.rows.count(); }
+  /// Of `n` that all groups have in equal shares, what the part has. The shares of all parts add up to n.
+  std::int64_t share_of(std::int64_t n) const { return n * (first + count()) / all - n * first / all; }
 };
 
 // The products of kernels/grouped_gemm.hpp for a part of the groups. Shapes are those of all groups.

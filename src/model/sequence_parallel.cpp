@@ -92,18 +92,10 @@ Scattering start_reduce_scatter(const Context& context, Exchange name, const Ten
   return {name, local, std::move(scatter), std::move(partial.memory)};
 }
 
-void wait_for(const Context& context, Exchange name, operation::Issued<comm::Request>& collective) {
-  if (collective.under_way.active()) {
-    auto part = context.timer().exchange(name, "wait");
-    collective.under_way.wait();
-  }
-  context.executor.waited(collective.number);
-}
-
 }  // namespace
 
 const Operand& Gathering::wait(const Context& context) {
-  wait_for(context, name_, gather_);
+  context.wait(name_, gather_);
   return whole_;
 }
 
@@ -189,7 +181,7 @@ void GatheringByParts::finish(const Context& context, const Tensor& whole) {
 }
 
 const tensor::PartialSums& Scattering::wait(const Context& context) {
-  wait_for(context, name_, scatter_);
+  context.wait(name_, scatter_);
   return sum_;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/request.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 #include "operation/operation.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
@@ -265,7 +265,7 @@ class Executor {
   bool computes_ = true, communicates_ = true;
   Recorder* recorder_ = nullptr;
   Waits* waits_ = nullptr;
-  bool device_ = on_device({});  ///< a run is where this program was built for
+  bool device_ = deck::on_device({});  ///< a run is where this program was built for
   const Observer* observer_ = nullptr;
   Location location_;
   bool recomputed_ = false;

@@ -37,8 +37,12 @@ inline constexpr std::array kOverlapKeys{
     Exchange::proj_dgrad, Exchange::fc1_dgrad,  Exchange::fc2_dgrad, Exchange::qkv_wgrad, Exchange::fc1_wgrad,
     Exchange::head_fprop, Exchange::head_dgrad, Exchange::dispatch,  Exchange::combine};
 
-/// Whether the ranks of an expert group exchange rows of experts; otherwise it is one of the tensor group.
-constexpr bool of_experts(Exchange exchange) { return exchange == Exchange::dispatch || exchange == Exchange::combine; }
+/// The exchanges of rows of experts, between the ranks of an expert group. All others with a key are the tensor
+/// group's.
+inline constexpr std::array kExpertExchanges{Exchange::dispatch, Exchange::combine};
+constexpr bool of_experts(Exchange exchange) {
+  return exchange == kExpertExchanges[0] || exchange == kExpertExchanges[1];
+}
 
 /// The name in decks, reports and files.
 constexpr std::string_view name_of(Exchange exchange) {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "base/error.hpp"
+
 #if defined(KOKKOS_ENABLE_OPENMP)
 #include <omp.h>
 #endif
@@ -50,6 +52,20 @@ Runtime::~Runtime() = default;
 const Exec& Runtime::exec() const { return instance_->exec; }
 
 int Runtime::threads() const { return kDevice ? 1 : instance_->exec.concurrency(); }
+
+struct StreamExec::Instance {
+  Exec exec;
+};
+
+StreamExec::StreamExec([[maybe_unused]] void* stream) {
+#if defined(SHARD8_CUDA)
+  instance_ = std::make_unique<Instance>(Exec(static_cast<cudaStream_t>(stream)));
+#else
+  base::fail(base::ExitCode::failed, "hosts have no streams");
+#endif
+}
+StreamExec::~StreamExec() = default;
+const Exec& StreamExec::get() const { return instance_->exec; }
 
 #if defined(KOKKOS_ENABLE_OPENMP)
 int count_threads(int threads) {

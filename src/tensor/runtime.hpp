@@ -34,6 +34,22 @@ class Runtime {
   std::unique_ptr<Instance> instance_;
 };
 
+/// An execution space instance on another stream of the device than the run's. The stream must live longer.
+class StreamExec {
+ public:
+  /// `stream`: a cudaStream_t. Error(failed) in a build for hosts.
+  explicit StreamExec(void* stream);
+  ~StreamExec();
+  StreamExec(const StreamExec&) = delete;
+  StreamExec& operator=(const StreamExec&) = delete;
+
+  const Exec& get() const;
+
+ private:
+  struct Instance;
+  std::unique_ptr<Instance> instance_;
+};
+
 /// How many threads a parallel region of OpenMP has that asks for `threads`. Runs one. Returns `threads` where kernels
 /// do not run on OpenMP.
 int count_threads(int threads);

@@ -11,8 +11,8 @@
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/node.hpp"
+#include "deck/device.hpp"
 #include "kernels/libraries.hpp"
-#include "operation/device.hpp"
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"
 #include "train/device.hpp"
@@ -96,13 +96,9 @@ Assembly::Assembly(const deck::Config& config, comm::Communicator world, const t
       program_(std::move(program)),
       timer_(make_clock(exec)) {
   if (comm::HostWaits* const waits = mesh_.world.waits()) timer_.set_progress(&waits->progress());
-  if (!setup_.dims.overlap.of_experts()) return;
-  std::vector<double> without{mesh_.group(base::AxisSet::expert).can_push() ? 0.0 : 1.0};
-  mesh_.world.all_reduce(without, comm::Communicator::Reduce::max);
-  if (without.front() == 0) return;
+  if (!setup_.dims.overlap.of_experts() || can_push_rows(mesh_)) return;
   can_push_ = false;
-  remarks_.emplace_back(
-      "overlap    dispatch and combine are off: not all ranks of an expert group can write to each other's memory");
+  remarks_.push_back(fmt::format("overlap    dispatch and combine are off: {}", kCannotPushRows));
   set_overlap(setup_.config.overlap.methods);
 }
 
@@ -141,7 +137,7 @@ void Assembly::set_overlap(const profile::ExchangeMethods& methods) {
   const bool pushes = setup_.dims.experts.pushes;
   deck::Config config = setup_.config;
   config.overlap.methods = methods;
-  for (const profile::Exchange exchange : {profile::Exchange::dispatch, profile::Exchange::combine})
+  for (const profile::Exchange exchange : profile::kExpertExchanges)
     if (!can_push_) config.overlap.methods[exchange] = profile::ExchangeMethod::off;
   setup_ = Setup::make(config, mesh_.world.rank(), setup_.threads);
   setup_.dims.head_tokens = head_tokens;
@@ -175,7 +171,7 @@ const profile::Conditions& Assembly::find_conditions() {
 }
 
 void Assembly::start(kernels::Tuning tuning, const std::string& saved_algorithms) {
-  if (setup_.dims.device && !operation::carried_by_hosts(setup_.config.run)) find_conditions();  // for rehearse()
+  if (setup_.dims.device && !deck::carried_by_hosts(setup_.config.run)) find_conditions();  // for rehearse()
   take_memory();
   std::optional<comm::HostWaits::Unlimited> reading;
   if (initial_weights_ != nullptr) reading.emplace(mesh_.world.waits());
@@ -214,7 +210,7 @@ void Assembly::take_memory() {
   agree_alone(mesh_.world, [&] {
     if (push_memory_ != nullptr) push_exec_ = std::make_unique<tensor::StreamExec>(push_memory_->stream());
     state_ = make_state(bytes);
-    if (!operation::carried_by_hosts(setup_.config.run)) kernels::reserve_blas_memory(setup_.threads);
+    if (!deck::carried_by_hosts(setup_.config.run)) kernels::reserve_blas_memory(setup_.threads);
   });
   reduce_memory_ = shard_group.reduce_memory(reduce_memory_bytes(setup_, state_->units));
   replica_sum_memory_ =
@@ -235,7 +231,7 @@ std::unique_ptr<State> Assembly::make_state(const MemoryBytes& bytes) {
   given[MemoryKind::gathered] = data_of(gather_memory_);
   given[MemoryKind::exchanged] = data_of(exchange_memory_);
   given[MemoryKind::pushed] = data_of(push_memory_);
-  if (!operation::carried_by_hosts(setup_.config.run)) return std::make_unique<State>(setup_, allocate(bytes, given));
+  if (!deck::carried_by_hosts(setup_.config.run)) return std::make_unique<State>(setup_, allocate(bytes, given));
   const MemoryBytes addresses = skeleton_state_bytes(setup_);
   moved_memory_ = MovedMemory(setup_).take(addresses);
   for (std::size_t k = 0; k < moved_memory_.size(); ++k) given[static_cast<MemoryKind>(k)] = moved_memory_[k].data();

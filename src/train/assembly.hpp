@@ -9,7 +9,7 @@
 
 #include "comm/device.hpp"
 #include "profile/measurement.hpp"
-#include "tensor/stream_exec.hpp"
+#include "tensor/runtime.hpp"
 #include "train/skeleton_memory.hpp"
 #include "train/trainer.hpp"
 

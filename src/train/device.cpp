@@ -16,6 +16,12 @@
 
 namespace shard8::train {
 
+bool can_push_rows(const comm::Mesh& mesh) {
+  std::vector<double> cannot{mesh.group(base::AxisSet::expert).can_push() ? 0.0 : 1.0};
+  mesh.world.all_reduce(cannot, comm::Communicator::Reduce::max);
+  return cannot.front() == 0;
+}
+
 #if defined(SHARD8_CUDA)
 
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/device.hpp"
+#include "comm/mesh.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/exec.hpp"
 #include "train/setup.hpp"
@@ -21,6 +22,12 @@ std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
 /// Throws Error(environment), with the bytes that are needed and free, when this rank's device has not enough free
 /// memory for a run. Does nothing on hosts. Looks at this rank's device only; communicates nothing.
 void check_device_memory(const Setup& setup);
+
+/// Whether the ranks of every expert group of the mesh can write to each other's memory. Otherwise no exchange of
+/// experts overlaps with products. Collective over the mesh.
+bool can_push_rows(const comm::Mesh& mesh);
+/// What a run and a benchmark say if they cannot.
+inline constexpr auto kCannotPushRows = "not all ranks of an expert group can write to each other's memory";
 
 /// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
 std::string device_name();

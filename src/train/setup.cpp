@@ -4,7 +4,7 @@
 #include "train/setup.hpp"
 
 #include "base/error.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 
 namespace shard8::train {
 
@@ -30,7 +30,7 @@ Setup Setup::make(const deck::Config& config, int rank, int threads) {
   const tensor::DType compute = model::dtype_of(config.precision.compute);
   s.dims = model::Dims::make(config.model, s.layout.micro_batch, s.mesh[base::Axis::tensor], compute);
   s.dims.experts.ranks = s.mesh.expert;
-  s.dims.device = operation::on_device(config.mesh);
+  s.dims.device = deck::on_device(config.mesh);
   s.dims.experts.pushes = s.dims.device && s.dims.experts.on() && config.run.skeleton == deck::Skeleton::none;
   s.dims.deterministic = config.precision.deterministic;
   s.dims.overlap = model::Overlap::make(config);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/communicator.hpp"
+#include "deck/device.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
@@ -17,7 +18,6 @@
 #include "kernels/planned/device_memory.hpp"
 #include "kernels/squares.hpp"
 #include "model/head_input.hpp"
-#include "operation/device.hpp"
 #include "tensor/alignment.hpp"
 #include "train/record.hpp"
 
@@ -88,7 +88,7 @@ UserBuffers user_buffers(const Setup& setup) {
   UserBuffers buffers;
   buffers.ranks = d.tensor;
   if (!d.overlap.of_tensor_group()) return buffers;
-  if (d.device && operation::carried_by_hosts(setup.config.run)) return buffers;  // parts go by messages
+  if (d.device && deck::carried_by_hosts(setup.config.run)) return buffers;  // parts go by messages
   if (d.device) {
     constexpr std::size_t kEnough = std::size_t{256} << 20;  // as for gradients
     buffers.reduce = comm::Communicator::reduce_memory_bytes(bytes_of(d.compute, own), d.tensor);

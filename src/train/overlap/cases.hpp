@@ -32,8 +32,8 @@ struct NormOperands {
   tensor::Tensor dx;  ///< (T_local, H), also the residual
 };
 
-/// What dispatch, combine and the products beside them read and write in a layer with experts. T, K, R, F and H as in
-/// model::MoeMlp. Every expert gets equally many rows, or one more or less.
+/// What dispatch, combine and the products that overlap with them read and write in a layer with experts. T, K, R, F
+/// and H as in model::MoeMlp. Every expert gets equally many rows, or one more or less.
 struct ExpertOperands {
   model::ExpertExchange::Scratch scratch;
   tensor::Tensor counts;  ///< (ranks of the expert group, E) i32
@@ -90,8 +90,6 @@ struct OverlapMemory {
   model::Weight expert_weights(std::int64_t out, std::int64_t in);
   void fill_layer(const tensor::Exec& exec);
   void fill_experts(const tensor::Exec& exec);
-  /// Of a matrix that may be plain.
-  void fill_matrix(const tensor::Exec& exec, const tensor::Operand& out);
   model::Weight weight(std::int64_t out, std::int64_t in);
   void fill(const tensor::Exec& exec, const fp8::Operands& out);
   void fill(const tensor::Exec& exec, const tensor::Tensor& out);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kernels/elementwise.hpp"
 #include "kernels/quantize.hpp"
@@ -18,6 +19,7 @@ using fp8::Role;
 using model::LinearScratch;
 using tensor::DType;
 using tensor::MemoryKind;
+using tensor::Operand;
 using tensor::Tensor;
 
 OverlapMemory::OverlapMemory(const Setup& setup, tensor::ArenaSet set)
@@ -117,6 +119,99 @@ LinearOperands OverlapMemory::row(std::int64_t in, const LinearScratch& scratch)
           .dw = arena.allocate({d.hidden, in}, DType::fp32)};
 }
 
+namespace {
+
+/// Element i of `n` that are spread over `parts` as evenly as whole numbers can be.
+std::int32_t share(std::int64_t n, std::int64_t parts, std::int64_t i) {
+  return static_cast<std::int32_t>(n * (i + 1) / parts - n * i / parts);
+}
+
+void upload(const tensor::Exec& exec, const Tensor& to, const std::vector<std::int32_t>& values) {
+  tensor::to_device(exec, to, values.data());
+  tensor::finish(exec);  // the values go
+}
+
+}  // namespace
+
+void OverlapMemory::allocate_experts() {
+  const model::Dims& d = setup_.dims;
+  tensor::Arena &buffers = arenas[MemoryKind::buffers], &pushed = arenas[MemoryKind::pushed];
+  const std::int64_t tokens = d.tokens_local(), rows = d.experts.round_rows(tokens), ffn = d.experts.ffn;
+  const bool in_fp8 = recipe_.expert_layers() > 0;
+  ExpertOperands& e = experts;
+  e.scratch = model::ExpertExchange::Scratch::allocate(d, buffers, pushed);
+  e.counts = buffers.allocate({d.experts.ranks, d.experts.experts}, DType::i32);
+  e.source = buffers.allocate({tokens * d.experts.per_token}, DType::i32);
+  if (d.experts.sends_fp8) {
+    const tensor::Scaling scaling = recipe_.rowwise(Role::input);
+    const auto cast = [&](tensor::Arena& arena, std::int64_t n) {
+      return CastBuffer(arena, n * d.hidden, scaling).view(n, d.hidden, recipe_.dtype(Role::input), scaling);
+    };
+    e.tokens.rows = cast(buffers, tokens).data;
+    e.input = cast(pushed, rows);
+    e.rows.rows = e.input.data;
+    const tensor::Scaling of_gradient = recipe_.rowwise(Role::output_gradient);
+    e.gradient = CastBuffer(pushed, rows * d.hidden, of_gradient)
+                     .view(rows, d.hidden, recipe_.dtype(Role::output_gradient), of_gradient);
+  } else {
+    e.tokens.rows = buffers.allocate({tokens, d.hidden}, d.compute);
+    e.input = e.rows.rows = pushed.allocate({rows, d.hidden}, d.compute);
+    e.gradient = pushed.allocate({rows, d.hidden}, d.compute);
+    if (in_fp8) e.kept = operands(Role::input, rows, d.hidden, false);
+  }
+  e.tokens.weights = buffers.allocate({tokens * d.experts.per_token}, DType::fp32);
+  e.rows.weights = pushed.allocate({rows}, DType::fp32);
+  const auto matrix = [&](Role role, std::int64_t cols) -> Operands {
+    return in_fp8 ? operands(role, rows, cols, false) : Operands(buffers.allocate({rows, cols}, d.compute));
+  };
+  e.activation = matrix(Role::input, ffn);
+  e.dinner = matrix(Role::output_gradient, 2 * ffn);
+  e.inner = buffers.allocate({rows, 2 * ffn}, d.compute);
+  e.dactivation = buffers.allocate({rows, ffn}, d.compute);
+  e.dw = buffers.allocate({d.experts.local() * 2 * ffn, d.hidden}, DType::fp32);
+  e.fc1 = d.experts.sends_fp8 ? expert_weights(2 * ffn, d.hidden)
+                              : buffers.allocate({d.experts.local() * 2 * ffn, d.hidden}, d.compute);
+  e.fc2 = in_fp8 ? expert_weights(d.hidden, ffn) : buffers.allocate({d.experts.local() * d.hidden, ffn}, d.compute);
+  most_numbers_ = std::max({most_numbers_, rows * std::max(d.hidden, 2 * ffn), tokens * d.hidden, 2 * ffn * d.hidden});
+}
+
+model::Weight OverlapMemory::expert_weights(std::int64_t out, std::int64_t in) {
+  tensor::Arena& arena = arenas[MemoryKind::buffers];
+  const std::int64_t groups = setup_.dims.experts.local();
+  const tensor::Scaling scaling = recipe_.rowwise(Role::weight);
+  Operand w =
+      CastBuffer(arena, groups * out * in, scaling).view(groups * out, in, recipe_.dtype(Role::weight), scaling);
+  if (scaling == tensor::Scaling::tensor) w.scale_inv = arena.allocate({groups}, DType::fp32);
+  return {w, w, {}};
+}
+
+void OverlapMemory::fill_experts(const tensor::Exec& exec) {
+  const model::ExpertDims& dims = setup_.dims.experts;
+  const std::int64_t pairs = experts.source.count(), tokens = pairs / dims.per_token;
+  std::vector<std::int32_t> counts, source;
+  for (int rank = 0; rank < dims.ranks; ++rank)
+    for (std::int64_t e = 0; e < dims.experts; ++e) counts.push_back(share(pairs, dims.experts, e));
+  for (std::int64_t k = 0; k < dims.per_token; ++k)  // the rows of an expert are of different tokens
+    for (std::int64_t t = 0; t < tokens; ++t) source.push_back(static_cast<std::int32_t>(t * dims.per_token + k));
+  upload(exec, experts.counts, counts);
+  upload(exec, experts.source, source);
+  kernels::fill_zero(exec, experts.tokens.weights);
+  // The tokens have the scale of the rows that arrive.
+  fill(exec, Operands(Operand(experts.tokens.rows, experts.input.scale_inv, experts.input.scaling)));
+  for (const Operand& m : {experts.input, experts.gradient}) fill(exec, Operands(m));
+  for (const Operands& m : {experts.activation, experts.dinner, experts.kept})
+    if (!m.rowwise.empty()) fill(exec, m);
+  for (const model::Weight& w : {experts.fc1, experts.fc2}) {
+    const Operand& all = w.forward;
+    const std::int64_t rows = all.rows() / dims.local();
+    for (std::int64_t g = 0; g < dims.local(); ++g) {
+      Operand one = all.slice(g * rows, rows);
+      if (all.scaling == tensor::Scaling::tensor) one.scale_inv = all.scale_inv.slice(g, 1);
+      fill(exec, Operands(one));
+    }
+  }
+}
+
 void OverlapMemory::fill(const tensor::Exec& exec) {
   tensor::to_device(exec, scale_, &kScale);
   kernels::fill_zero(exec, zero);
@@ -152,7 +247,7 @@ void OverlapMemory::fill(const tensor::Exec& exec, const Tensor& out) {
 
 void OverlapMemory::fill(const tensor::Exec& exec, const Operands& out) {
   fill(exec, out.rowwise.data);
-  if (!recipe_.on()) return;
+  if (out.rowwise.scaling == tensor::Scaling::none) return;
   const Tensor numbers = numbers_.reshaped(out.rowwise.data.shape);
   const kernels::CastOptions options = recipe_.cast_options(nullptr);
   if (!recipe_.per_tensor()) {

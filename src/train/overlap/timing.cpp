@@ -8,7 +8,7 @@
 
 #include "comm/agree.hpp"
 #include "kernels/libraries.hpp"
-#include "tensor/stream_exec.hpp"
+#include "tensor/runtime.hpp"
 #include "tensor/transfer.hpp"
 #include "train/device.hpp"
 #include "train/overlap/choice.hpp"
@@ -35,15 +35,11 @@ struct OverlapTiming::Memory {
     tensor::GivenMemory given;
     if (exchanged != nullptr) given[MemoryKind::exchanged] = exchanged->data();
     if (setup.dims.overlap.of_experts()) {
-      pushed = mesh.group(base::AxisSet::expert).push_memory(bytes[static_cast<std::size_t>(MemoryKind::pushed)]);
-      std::vector<double> without{pushed == nullptr ? 1.0 : 0.0};
-      mesh.world.all_reduce(without, comm::Communicator::Reduce::max);
-      if (without.front() > 0) {
-        pushed.reset();
-        push_problem = "not all ranks of an expert group can write to each other's memory";
-      } else {
-        given[MemoryKind::pushed] = pushed->data();
-      }
+      if (can_push_rows(mesh))
+        pushed = mesh.group(base::AxisSet::expert).push_memory(bytes[static_cast<std::size_t>(MemoryKind::pushed)]);
+      else
+        push_problem = kCannotPushRows;
+      if (pushed != nullptr) given[MemoryKind::pushed] = pushed->data();
     }
     comm::agree(mesh.world, [&] {
       if (pushed != nullptr) push_exec = std::make_unique<tensor::StreamExec>(pushed->stream());

@@ -8,7 +8,7 @@
 
 #include "checkpoint/snapshot.hpp"
 #include "comm/mpi/group.hpp"
-#include "operation/device.hpp"
+#include "deck/device.hpp"
 #include "train/plan/plan.hpp"
 #include "train/record.hpp"
 #include "train/skeleton_memory.hpp"
@@ -160,7 +160,7 @@ double model_flops_per_token(const deck::ModelConfig& model) {
 
 Plan make_plan(const deck::Config& config, int threads) {
   const Setup setup = Setup::make(config, 0, threads);
-  const bool by_hosts = operation::carried_by_hosts(config.run), skeleton = config.run.skeleton != deck::Skeleton::none;
+  const bool by_hosts = deck::carried_by_hosts(config.run), skeleton = config.run.skeleton != deck::Skeleton::none;
   State state(setup, tensor::ArenaSet::measure());
   Plan plan;
   plan.device = setup.dims.device && !by_hosts;

@@ -15,7 +15,7 @@
 
 #include "comm/peer/peer_memory.hpp"
 #include "kernels/moe_dispatch.hpp"
-#include "tensor/stream_exec.hpp"
+#include "tensor/runtime.hpp"
 #include "tests/comm/peer/chance.hpp"
 
 namespace shard8::comm::tests {
