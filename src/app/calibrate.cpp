@@ -259,6 +259,9 @@ class Calibration {
     const auto more = [&](const std::vector<std::string>& lines) {
       remarks.insert(remarks.end(), lines.begin(), lines.end());
     };
+    if (m.device)
+      if (const auto remark = bench::short_warmup(times_, kWarmupOnDevice_s, arguments_.minutes))
+        remarks.push_back(*remark);
     more(bench::add_collectives(m, collectives, times_, network_ports(), source));
     if (issue_us > 0) m.issue_collective = {1e-6 * issue_us, source, 0};
     for (machine::KernelTime time : memory) {

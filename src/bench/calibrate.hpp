@@ -97,6 +97,7 @@ struct RankTimes {
 /// `step` has one part of the compute stream, and parts come in the order of the operations. A step whose parts differ
 /// in number, name or shape is left out; in a model `with_experts` the tokens of experts' products may differ. `groups`
 /// has nodes and ranks on each node of the groups by their names.
+/// Collectives are those that began while these steps ran.
 RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operations& step, bool on_device,
                    const std::map<std::string, std::array<int, 2>>& groups, bool with_experts = false);
 
@@ -105,6 +106,7 @@ struct DeckTimes {
   std::string deck;              ///< the deck's name
   std::vector<RankTimes> ranks;  ///< by rank; the calls of a key are at most kMostCalls a rank
   std::int64_t warmup_steps = 0;
+  double warmup_s = 0;  ///< of these steps
   static constexpr std::size_t kMostCalls = 256;
 };
 
@@ -114,6 +116,11 @@ struct StepBudget {
   double seconds = 60;            ///< for all steps, if three traced steps fit
   std::int64_t most_traced = 20;  ///< steps
 };
+
+/// A remark if decks were trained for less than `wanted_s` seconds before their steps were timed: which one the
+/// shortest, and that `minutes` of calibration were too few. A device at its power limit slows down over the first
+/// seconds.
+std::optional<std::string> short_warmup(std::span<const DeckTimes> decks, double wanted_s, double minutes);
 
 /// The deck whose steps are timed: synthetic data, no files, a run that does not end.
 deck::Config calibration_deck(deck::Config config);
@@ -190,8 +197,8 @@ void round_times(machine::Machine& m);
 /// collectives that contradict those that are there. Returns remarks: what was left out for this.
 std::vector<std::string> add_imported(machine::Machine& to, const ImportedRows& imported);
 
-/// Adds everything of `base` that `to` has not, with its sources: figures, and rows of tables by their keys. Returns
-/// remarks as add_imported().
+/// Adds everything of `base` that `to` has not, with its sources: figures, and rows of tables by their keys. A node of
+/// devices has the base's devices and cores if these are more devices. Returns remarks as add_imported().
 std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& base);
 
 /// Kernels of the name "any": the sum of two bf16 matrices, by bytes, from 64 KiB to `most`, each four times the one

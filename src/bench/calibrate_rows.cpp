@@ -84,6 +84,8 @@ std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& 
     if (!mine.given() && theirs.given()) mine = {theirs.value, source_of(theirs.source), 0};
   };
   using M = machine::Machine;
+  // A job may see a part of a node only. The base's times of collectives are of the whole one.
+  if (to.device && base.node_devices.value > to.node_devices.value) to.node_devices = to.node_cores = {};
   for (machine::Figure M::*member : {&M::node_devices,     &M::node_cores,      &M::peak_fp32,
                                      &M::peak_bf16,        &M::peak_fp8,        &M::memory,
                                      &M::bandwidth,        &M::watts,           &M::watts_idle,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "bench/calibrate.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
@@ -134,6 +135,23 @@ deck::Config calibration_deck(deck::Config config) {
   return config;
 }
 
+std::optional<std::string> short_warmup(std::span<const DeckTimes> decks, double wanted_s, double minutes) {
+  const DeckTimes* shortest = nullptr;
+  int few = 0;
+  for (const DeckTimes& deck : decks) {
+    if (deck.warmup_s >= wanted_s) continue;
+    ++few;
+    if (shortest == nullptr || deck.warmup_s < shortest->warmup_s) shortest = &deck;
+  }
+  if (few == 0) return std::nullopt;
+  return fmt::format(
+      "{} of {} trained for less than {:g} s before steps were timed ({}: {:.1f} s in {}): devices slow down "
+      "meanwhile. "
+      "Give more than --minutes {:g}, or fewer decks",
+      few, base::count(static_cast<std::int64_t>(decks.size()), "deck was", "decks were"), wanted_s, shortest->deck,
+      shortest->warmup_s, base::count(shortest->warmup_steps, "step", "steps"), minutes);
+}
+
 DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, const std::string& name,
                      const StepBudget& budget) {
   const comm::Communicator& world = assembly.mesh().world;
@@ -157,12 +175,13 @@ DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, con
         done >= 2 && (seconds_since(begin) >= budget.warmup_s || seconds_since(begin) + 4 * step_s >= budget.seconds);
     more = decided_by_root(world, stop ? 0 : 1);
   }
-  const double left = budget.seconds - seconds_since(begin);
+  const double warmup_s = seconds_since(begin);
+  const double left = budget.seconds - warmup_s;
   const auto fitting = static_cast<std::int64_t>(std::min(left / std::max(step_s, 1e-9), 1e6)) - 1;
   const std::int64_t traced =
       decided_by_root(world, std::clamp<std::int64_t>(fitting, 3, std::max<std::int64_t>(budget.most_traced, 3)));
 
-  DeckTimes times{.deck = name, .ranks = {}, .warmup_steps = done};
+  DeckTimes times{.deck = name, .ranks = {}, .warmup_steps = done, .warmup_s = warmup_s};
   // Of the step before the first traced one, calls are traced.
   profile::TraceRecorder recorder({{done + 1, done + traced}}, done);
   {

@@ -313,7 +313,12 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
     times.total_s.push_back(seconds(traced.end - traced.begin));
   }
 
-  const auto counts = [](const profile::CallSpan& call) { return call.end > call.begin && call.ranks > 1; };
+  // The recorder has the calls of the step before the first traced one, too: what was computed beside them is not
+  // known.
+  const auto counts = [&](const profile::CallSpan& call) {
+    return call.end > call.begin && call.ranks > 1 && !trace.steps().empty() &&
+           call.begin >= trace.steps().front().begin && call.begin < trace.steps().back().end;
+  };
   std::array<std::vector<Interval>, 2> of_link;  // in a node; between nodes
   const auto link_of = [&](const profile::CallSpan& call) { return shape_of(call)[0] == 1 ? 0U : 1U; };
   for (const profile::CallSpan& call : trace.calls())

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/calibrate.hpp"
@@ -177,6 +180,43 @@ TEST(CalibrateTimes, CollectivesInFlightShareTheLink) {
     EXPECT_NEAR(times.collectives[i].link_s, 1e-6 * link[i], 1e-12) << i;
     EXPECT_NEAR(times.collectives[i].link_shared, beside[i] / link[i], 1e-9) << i;
   }
+}
+
+// Nothing is known of what ran beside calls of the step before, so these are no times of calls alone.
+TEST(CalibrateTimes, CollectivesAreThoseOfTracedSteps) {
+  operation::Operations step;
+  step.list = {product(16)};
+  MadeTrace trace(2);
+  const std::int64_t first = trace.now();
+  trace.call(first - 900, first - 100);
+  trace.call(first - 50, first + 20);
+  for (int i = 0; i < 2; ++i) {
+    trace.begin_step();
+    const std::int64_t begin = trace.now();
+    trace.part("fprop", Part::gemm, 40, 16);
+    trace.call(begin + 10, begin + 30);
+    trace.call(begin + 35, begin + 60);  // past the end of its step
+    trace.end_step(begin);
+  }
+  trace.call(trace.now(), trace.now() + 20);
+  const RankTimes times = trace.times(step);
+  ASSERT_EQ(times.collectives.size(), 4u);
+  for (const std::size_t i : {0U, 2U}) {
+    EXPECT_NEAR(times.collectives[i].seconds, 20e-6, 1e-12);
+    EXPECT_NEAR(times.collectives[i].shared, 1, 1e-9);
+  }
+}
+
+TEST(CalibrateTimes, SaysWhenDecksTrainedForTooShort) {
+  const std::array<DeckTimes, 3> decks{
+      DeckTimes{.deck = "a.yaml", .ranks = {}, .warmup_steps = 2, .warmup_s = 4.5},
+      DeckTimes{.deck = "b.yaml", .ranks = {}, .warmup_steps = 40, .warmup_s = 10},
+      DeckTimes{.deck = "c.yaml", .ranks = {}, .warmup_steps = 3, .warmup_s = 0.75},
+  };
+  EXPECT_EQ(short_warmup(decks, 10, 2.5).value_or(""),
+            "2 of 3 decks were trained for less than 10 s before steps were timed (c.yaml: 0.8 s in 3 steps): devices "
+            "slow down meanwhile. Give more than --minutes 2.5, or fewer decks");
+  EXPECT_FALSE(short_warmup(std::span(decks).subspan(1, 1), 10, 2.5));
 }
 
 TEST(CalibrateTimes, LeavesOutStepsThatDiffer) {
@@ -478,6 +518,27 @@ TEST(CalibrateTimes, TakesTheRestFromTheBase) {
   EXPECT_EQ(m.kernels[1].bytes, 200u);
   ASSERT_EQ(m.collectives.size(), 1u);
   EXPECT_EQ(m.sources.at(static_cast<std::size_t>(m.collectives[0].source)).name, "sheet");
+}
+
+// One device was seen of a node of eight, and the base has collectives of eight ranks.
+TEST(CalibrateTimes, APartOfANodeHasTheBasesNode) {
+  machine::Machine base;
+  const int theirs = base.add_source(machine::Source::Kind::datasheet, "sheet", "page 3");
+  base.node_devices = {8, theirs, 1};
+  base.node_cores = {112, theirs, 2};
+  const auto nodes_with = [&](double devices, bool device) {
+    machine::Machine m;
+    m.device = device;
+    const int source = m.add_source(machine::Source::Kind::measured, "here", "test");
+    m.node_devices = {devices, source, 0};
+    m.node_cores = {32, source, 0};
+    add_base(m, base);
+    return std::pair(m.node_devices.value, m.node_cores.value);
+  };
+  EXPECT_EQ(nodes_with(1, true), std::pair(8.0, 112.0));
+  EXPECT_EQ(nodes_with(8, true), std::pair(8.0, 32.0));
+  EXPECT_EQ(nodes_with(16, true), std::pair(16.0, 32.0));
+  EXPECT_EQ(nodes_with(1, false), std::pair(1.0, 32.0));
 }
 
 TEST(CalibrateTimes, RoundsTimesAndRatesOfEverySizeToFiveDigits) {
