@@ -129,6 +129,7 @@ MemoryFigures memory_figures(const train::Assembly& assembly, std::uint64_t grow
           .arenas = plan.moved_only ? plan.memory : assembly.trainer().state().arenas.bytes(),
           .reduction_buffers = plan.reduction_buffers,
           .user_buffers = plan.user_buffers,
+          .nccl = plan.nccl,
           .checkpoint_copies = plan.checkpoint.copies,
           .planned = plan.total_bytes(),
           .measured = most[0]};
@@ -169,6 +170,7 @@ profile::SummaryInput summary_input(const std::vector<deck::Echo>& echo, const t
     input.memory.push_back({text(tensor::name_of(static_cast<tensor::MemoryKind>(k))), memory.arenas[k]});
   input.memory.push_back({"reduction_buffers", memory.reduction_buffers});
   if (memory.user_buffers > 0) input.memory.push_back({"user_buffers", memory.user_buffers});
+  if (memory.nccl > 0) input.memory.push_back({"nccl", memory.nccl});
   if (memory.checkpoint_copies > 0) input.memory.push_back({"checkpoint_copies", memory.checkpoint_copies});
   input.memory.push_back({"planned_total", memory.planned});
   input.memory.push_back({"measured_peak_growth", memory.measured});
@@ -191,6 +193,7 @@ std::string to_text(const MemoryFigures& memory) {
   }
   if (memory.user_buffers > 0)
     text += fmt::format("  user buffers {:.1f}", static_cast<double>(memory.user_buffers) / kMiB);
+  if (memory.nccl > 0) text += fmt::format("  NCCL {:.1f}", static_cast<double>(memory.nccl) / kMiB);
   if (memory.checkpoint_copies > 0)
     text += fmt::format("  {} {:.1f}", memory.on_device ? "pinned on the host" : "checkpoint copies",
                         static_cast<double>(memory.checkpoint_copies) / kMiB);

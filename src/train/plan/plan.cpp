@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/snapshot.hpp"
+#include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
 #include "deck/device.hpp"
 #include "train/plan/plan.hpp"
@@ -86,6 +89,28 @@ std::size_t reduction_buffers(Setup setup, const State& state) {
   std::size_t before = 0;
   while (std::exchange(before, pools.bytes()) != pools.bytes()) pools.step(setup, {});  // pools only grow
   return pools.bytes();
+}
+
+/// Bytes that NCCL takes of a device if all ranks are on one node. There it carries sums of a few numbers and numbers
+/// of rows, on the compute stream, and gradients' sums over replicas for which all_reduce has no memory of its own.
+/// Other tensors go through peers' memory. Groups of the same ranks share a communicator of the compute stream.
+std::size_t nccl_bytes(const Setup& setup) {
+  std::set<std::vector<int>> small;
+  std::set<operation::Group> large;
+  record_step(setup, {}, [&](const operation::Operation& operation) {
+    const auto* c = operation.collective();
+    if (c == nullptr || c->host_values || c->ranks == 1) return;
+    const bool sums = c->op == profile::Collective::all_reduce;
+    if (operation.stream == operation::Stream::reduce && sums &&
+        Communicator::all_reduce_memory_bytes(static_cast<std::size_t>(c->bytes()), c->ranks) == 0)
+      large.insert(c->group);
+    const bool counts = c->op == profile::Collective::all_gather && c->payloads.front().dtype == tensor::DType::i32;
+    if (operation.stream != operation::Stream::compute || !(sums || counts)) return;
+    std::vector<int> ranks(static_cast<std::size_t>(c->ranks));
+    for (int r = 0; r < c->ranks; ++r) ranks[static_cast<std::size_t>(r)] = setup.place.peer(c->group, r);
+    small.insert(std::move(ranks));
+  });
+  return comm::nccl_memory_bytes(small.size(), large.size());
 }
 
 }  // namespace
@@ -177,6 +202,7 @@ Plan make_plan(const deck::Config& config, int threads) {
                                ? reduce_memory_bytes(setup, state.units) + all_reduce_memory_bytes(setup, state.units)
                                : reduction_buffers(setup, state);
   plan.user_buffers = user_buffers(setup).bytes();
+  if (plan.device) plan.nccl = nccl_bytes(setup);
   if (!skeleton && !config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   if (const model::ExpertDims& experts = setup.dims.experts; experts.on()) {
     const std::int64_t tokens = setup.dims.tokens_local();

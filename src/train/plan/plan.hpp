@@ -43,6 +43,7 @@ struct Plan {
   /// all_reduce_memory.
   std::size_t reduction_buffers = 0;
   std::size_t user_buffers = 0;  ///< bytes of UserBuffers on a rank
+  std::size_t nccl = 0;          ///< bytes of a device that NCCL takes if all ranks are on one node; hosts: 0
   /// Of a run that may write checkpoints (deck::CheckpointConfig::dir), else 0.
   struct Checkpoint {
     /// Host memory of rank 0 for copies of the state; no rank needs more. On a device it is pinned. On hosts it is
@@ -64,7 +65,7 @@ struct Plan {
 
   /// Of the memory in which a rank computes.
   std::size_t total_bytes() const {
-    return tensor::total(memory) + reduction_buffers + user_buffers + (device ? 0 : checkpoint.copies);
+    return tensor::total(memory) + reduction_buffers + user_buffers + nccl + (device ? 0 : checkpoint.copies);
   }
 };
 

@@ -122,6 +122,7 @@ std::string to_json(const Plan& plan, const deck::Config& config) {
     memory[std::string(tensor::name_of(static_cast<tensor::MemoryKind>(k)))] = plan.memory[k];
   memory["reduction_buffers"] = plan.reduction_buffers;
   memory["user_buffers"] = plan.user_buffers;
+  if (plan.device) memory["nccl"] = plan.nccl;
   memory["checkpoint_copies"] = plan.checkpoint.copies;
   memory["planned_total"] = plan.total_bytes();
   object["memory_bytes"] = std::move(memory);

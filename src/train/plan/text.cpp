@@ -55,6 +55,7 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   }
   memory("reduction buffers", plan.reduction_buffers);
   if (plan.user_buffers > 0) memory("user buffers", plan.user_buffers);
+  if (plan.nccl > 0) memory("NCCL, about", plan.nccl);
   const bool checkpoints = !config.checkpoint.dir.empty() && config.run.skeleton == deck::Skeleton::none;
   if (checkpoints && !plan.device) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
