@@ -163,7 +163,7 @@ int project_command(const ProjectArguments& given) {
   answer.step = project::project(config, machine, settings);
   answer.efficiency = arguments.efficiency;
   if (stack) answer.stack = stack->name + ' ' + stack->release;
-  answer.memory = plan.total_bytes();
+  answer.memory = plan.needed_bytes();
   std::vector<std::string_view> missing;
   answer.failures = failures_of(arguments, config, checkpoint, machine, missing);
   if (!missing.empty())

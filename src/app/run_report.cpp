@@ -131,7 +131,7 @@ MemoryFigures memory_figures(const train::Assembly& assembly, std::uint64_t grow
           .user_buffers = plan.user_buffers,
           .nccl = plan.nccl,
           .checkpoint_copies = plan.checkpoint.copies,
-          .planned = plan.total_bytes(),
+          .planned = plan.needed_bytes(),
           .measured = most[0]};
 }
 

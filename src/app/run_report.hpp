@@ -65,7 +65,7 @@ struct MemoryFigures {
   std::uint64_t user_buffers = 0;       ///< 0: no exchange of the tensor group overlaps through them
   std::uint64_t nccl = 0;               ///< train::Plan::nccl
   std::uint64_t checkpoint_copies = 0;  ///< host memory, on devices pinned; 0: no checkpoints are written
-  std::uint64_t planned = 0;            ///< train::Plan::total_bytes
+  std::uint64_t planned = 0;            ///< train::Plan::needed_bytes
   /// How much memory a rank took after the mesh was built: of all ranks' values the largest. On hosts the value is the
   /// peak of the resident set less the resident set at that time. On devices it is the growth of the memory that is
   /// taken of the device. That includes NCCL's communicators, which are made when they are first used.

@@ -67,7 +67,7 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
     SweepRow row;
     row.mesh = mesh;
     row.values = values;
-    row.memory = train::make_plan(config, 1).total_bytes();
+    row.memory = train::make_plan(config, 1).needed_bytes();
     if (most > 0 && row.memory > most) return all.too_large.push_back(std::move(row));
     try {
       row.step = project(config, machine, settings);

@@ -110,7 +110,7 @@ std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec) {
 
 void check_device_memory(const Setup& setup) {
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-  const std::size_t bytes = make_plan(setup.config, setup.threads).total_bytes();
+  const std::size_t bytes = make_plan(setup.config, setup.threads).needed_bytes();
   const std::size_t free = tensor::cuda::free_memory(), total = tensor::cuda::total_memory();
   if (bytes <= free) return;
   base::fail(

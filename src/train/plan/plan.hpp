@@ -65,8 +65,10 @@ struct Plan {
 
   /// Of the memory in which a rank computes.
   std::size_t total_bytes() const {
-    return tensor::total(memory) + reduction_buffers + user_buffers + nccl + (device ? 0 : checkpoint.copies);
+    return tensor::total(memory) + reduction_buffers + user_buffers + (device ? 0 : checkpoint.copies);
   }
+  /// What a rank needs of its device or of its node's memory: total_bytes(), and what NCCL takes beside it.
+  std::size_t needed_bytes() const { return total_bytes() + nccl; }
 };
 
 /// Bytes of a checkpoint of this setup. `state` may be laid out in measuring arenas.

@@ -23,7 +23,7 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 SweepRow row_of(const deck::Config& config, int threads) {
   const Plan plan = make_plan(config, threads);
   return {.mesh = config.mesh.extents(),
-          .memory = plan.total_bytes(),
+          .memory = plan.needed_bytes(),
           .sent = sent_bytes(plan.traffic),
           .flops_per_rank = plan.flops_per_step / static_cast<double>(config.mesh.ranks()),
           .padding = deck::lay_out(config).padding};
@@ -124,7 +124,7 @@ std::string to_json(const Plan& plan, const deck::Config& config) {
   memory["user_buffers"] = plan.user_buffers;
   if (plan.device) memory["nccl"] = plan.nccl;
   memory["checkpoint_copies"] = plan.checkpoint.copies;
-  memory["planned_total"] = plan.total_bytes();
+  memory["planned_total"] = plan.needed_bytes();
   object["memory_bytes"] = std::move(memory);
   object["checkpoint_bytes"] = {{"state", plan.checkpoint.state}, {"rank_file", plan.checkpoint.rank_file}};
   object["sent_bytes"] = sent_bytes(plan.traffic).all();

@@ -55,10 +55,10 @@ std::string to_text(const Plan& plan, const deck::Config& config) {
   }
   memory("reduction buffers", plan.reduction_buffers);
   if (plan.user_buffers > 0) memory("user buffers", plan.user_buffers);
-  if (plan.nccl > 0) memory("NCCL, about", plan.nccl);
   const bool checkpoints = !config.checkpoint.dir.empty() && config.run.skeleton == deck::Skeleton::none;
   if (checkpoints && !plan.device) memory("checkpoint copies", plan.checkpoint.copies);
   memory("total", plan.total_bytes());
+  if (plan.nccl > 0) memory("with NCCL, about", plan.needed_bytes());
   if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
     text += "  overlap: auto counts as the key's method. A run times it and may keep off, which takes no more\n";
   if (checkpoints && plan.device) memory("pinned on the host", plan.checkpoint.copies);
