@@ -85,7 +85,8 @@ function(shard8_test name)
     list(APPEND environment OMP_NUM_THREADS=1)
     set(ranks ${arg_NP})
   else()
-    list(APPEND environment OMP_NUM_THREADS=2)
+    # Passive: threads that spin between many short kernels take the cores from those that have work.
+    list(APPEND environment OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive)
     set(ranks 0)
   endif()
   foreach(np IN LISTS ranks)
@@ -151,19 +152,23 @@ function(shard8_preload name source)
   target_compile_options(${name} PRIVATE -U_FORTIFY_SOURCE)
 endfunction()
 
-# shard8_script_test(NAME COMMAND command... [LABELS label...] [TIMEOUT seconds] [ENVIRONMENT NAME=value...]
+# shard8_script_test(NAME COMMAND command... [LABELS label...] [TIMEOUT seconds] [PROCESSORS n] [ENVIRONMENT NAME=value...]
 #   [PROPERTIES name value...])
 #
-# A CTest of a script that runs the program. TIMEOUT is 120 by default.
+# A CTest of a script that runs the program. TIMEOUT is 120 by default, PROCESSORS 2. Scripts that keep at most one core
+# busy, because they run one process or wait most of the time, have PROCESSORS 1.
 function(shard8_script_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT;PROPERTIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ENVIRONMENT;PROPERTIES")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 2)
+  endif()
   set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false ${SHARD8_PROGRAM_ENVIRONMENT} ${arg_ENVIRONMENT})
   add_test(NAME "${name}" COMMAND ${arg_COMMAND})
-  set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS 2
-    ENVIRONMENT "${environment}" ${arg_PROPERTIES})
+  set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
+    PROCESSORS "${arg_PROCESSORS}" ENVIRONMENT "${environment}" ${arg_PROPERTIES})
 endfunction()
 
 # shard8_device_test(TEST PROGRAM command...): a CTest whose command starts PROGRAM, which needs devices.
@@ -182,8 +187,9 @@ if(NOT SHARD8_SANITIZE)
   set(SHARD8_TEST_YIELD "LD_PRELOAD=$<TARGET_FILE:shard8_test_yield>")
 endif()
 
-# What every test's environment has. Leaks of MPI and its helpers are not ours.
-set(SHARD8_TEST_ENVIRONMENT "")
+# What every test's environment has. When MPI starts, hwloc looks at PCI and I/O devices, which takes 20 to 40 ms a process
+# and which no test asks about. Leaks of MPI and its helpers are not ours.
+set(SHARD8_TEST_ENVIRONMENT "HWLOC_COMPONENTS=-pci,-linuxio")
 if(SHARD8_SANITIZE)
   list(APPEND SHARD8_TEST_ENVIRONMENT
     "ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1"

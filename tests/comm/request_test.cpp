@@ -154,7 +154,7 @@ struct LeaksAllowed {
 TEST(Requests, one_that_an_exception_leaves_behind_does_not_block) {
   const LeaksAllowed leaks;
   const Communicator group = world();
-  if (group.size() == 1) return;  // nothing is ever under way
+  if (group.size() != 2) return;  // shown on two ranks: it takes two seconds
   Buffer a({50000}, DType::fp32);
   a.fill(group.rank());
   const std::vector tensors{a.tensor()};

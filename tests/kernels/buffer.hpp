@@ -58,7 +58,9 @@ class Buffer {
     } else {
       memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
     }
-    set(std::vector<double>(static_cast<std::size_t>(shape.count()), value));
+    visit([&]<class T>(std::type_identity<T>) {
+      store(tensor(), std::vector<T>(static_cast<std::size_t>(shape.count()), rounded<T>(value)));
+    });
   }
   Buffer(const Shape& shape, DType dtype, const std::vector<double>& values) : Buffer(shape, dtype) { set(values); }
 
@@ -83,16 +85,7 @@ class Buffer {
     SHARD8_REQUIRE(static_cast<std::int64_t>(values.size()) == shape_.count(), "{} values", values.size());
     visit([&]<class T>(std::type_identity<T>) {
       std::vector<T> elements(values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        if constexpr (std::is_same_v<T, tensor::E8M0>) {
-          const int power = std::isnan(values[i]) ? 128 : std::clamp(std::ilogb(values[i]), -127, 127);
-          elements[i] = T(static_cast<std::uint8_t>(power + 127));
-        } else if constexpr (std::is_class_v<T>) {
-          elements[i] = T(static_cast<float>(values[i]));
-        } else {
-          elements[i] = static_cast<T>(values[i]);
-        }
-      }
+      for (std::size_t i = 0; i < values.size(); ++i) elements[i] = rounded<T>(values[i]);
       store(tensor(), elements);
     });
   }
@@ -112,6 +105,18 @@ class Buffer {
   }
 
  private:
+  /// The value, rounded to an element.
+  template <class T>
+  static T rounded(double value) {
+    if constexpr (std::is_same_v<T, tensor::E8M0>) {
+      const int power = std::isnan(value) ? 128 : std::clamp(std::ilogb(value), -127, 127);
+      return T(static_cast<std::uint8_t>(power + 127));
+    } else if constexpr (std::is_class_v<T>) {
+      return T(static_cast<float>(value));
+    } else {
+      return static_cast<T>(value);
+    }
+  }
   /// Tests ask for the same values again and again, and drawing them takes longer than most kernels: the last ones are
   /// kept.
   static const std::vector<double>& normal_values(std::size_t count, unsigned seed, double scale) {

@@ -86,7 +86,8 @@ void expect_equal(const std::vector<train::StepResult>& results, const std::vect
 
 constexpr int kSteps = 6, kStop = 3;
 
-/// Recipes, kinds of masters and moments, and ways to write, on the meshes of as many ranks as there are.
+/// Recipes, kinds of masters and moments, and ways to write, on the meshes of as many ranks as there are. One rank has
+/// every recipe; a mesh of several ranks has two of them and the next mesh the other two.
 std::vector<Case> cases() {
   std::vector<Case> all;
   int count = 0;
@@ -112,7 +113,9 @@ std::vector<Case> cases() {
         add(test::name_of(v), test::small_deck(v, kSteps, "", arch[0] == 'l' ? ", clip: 0" : ""));
     }
     if (!test::has_ranks_of(mesh)) continue;
+    std::size_t number = static_cast<std::size_t>(&mesh - test::kResumedMeshes.data());
     for (const char* recipe : {"delayed", "current", "block", "mxfp8"}) {
+      if (number++ % 2 != 0 && test::world_size() > 1) continue;
       Case one = test::resumed_fp8_case(mesh, recipe, count % 2 == 1 ? "gpt2" : "llama", count % 3 == 1, kSteps);
       add(std::move(one.name), std::move(one.config));
     }
@@ -128,6 +131,7 @@ Case delayed_case() {
 
 // Numbers of entries in the histories, which index them, in a checkpoint whose digests are right.
 TEST(Checkpoint, HistoriesOfAnotherNumberOfStepsAreRefused) {
+  if (test::world_size() == 2 || test::world_size() == 3) GTEST_SKIP() << "shown on one rank and on four";
   Case one = delayed_case();
   if (one.name.empty()) GTEST_SKIP() << "no mesh has as many ranks";
   constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
@@ -221,7 +225,7 @@ TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
           run.train_to(2);
           EXPECT_TRUE(run.checkpoints->write_now(2, 0)) << run.said;
           saved = hashes_of(run.training);
-          expected = run.train_to(4);
+          if (recipe == std::string("none")) expected = run.train_to(4);
         }
       }
       for (const auto& to : meshes) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
@@ -42,6 +44,19 @@ std::vector<Fp8Variant> variants() {
   return all;
 }
 
+/// Trains one of variants(), or the same without FP8. Several tests compare with these curves, so each is trained once.
+const Curve& plain_curve(const Fp8Variant& v) {
+  static std::map<std::string, Curve> curves;
+  const auto [found, is_new] = curves.try_emplace(name_of(v));
+  if (is_new) found->second = train(v);
+  return found->second;
+}
+
+/// Which of several settings one of variants() trains with: the next variant with the next one, beginning with another
+/// one for other numbers of ranks. Two ranks have two meshes and an odd number of recipes, so that there each recipe
+/// trains with either of two settings.
+std::size_t turn(std::size_t number) { return number + static_cast<std::size_t>(test::world_size()); }
+
 // Of several settings each recipe trains with two, the next recipe with the next two.
 TEST(Fp8Bits, OverlapChangesNone) {
   const std::pair<const char*, const char*> settings[] = {{test::kOverlaps[0], "selective"},
@@ -51,7 +66,7 @@ TEST(Fp8Bits, OverlapChangesNone) {
   std::size_t number = 0;
   for (const Fp8Variant& v : variants()) {
     if (v.mesh[2] == 1) continue;
-    const Curve plain = train(v);
+    const Curve& plain = plain_curve(v);
     EXPECT_NE(plain.losses.front(), plain.losses.back());
     for (int k = 0; k < 2; ++k) {
       const auto& [overlap, recompute] = settings[number++ % std::size(settings)];
@@ -71,7 +86,7 @@ TEST(Fp8Bits, RecomputingChangesNone) {
       {"selective", true, 1}, {"full", true, 0}, {"full", false, 1}, {"none", true, 2}};
   std::size_t number = 0;
   for (const Fp8Variant& v : variants()) {
-    const Curve kept = train(v);
+    const Curve& kept = plain_curve(v);
     EXPECT_NE(kept.losses.front(), kept.losses.back());
     for (int k = 0; k < 2; ++k) {
       const auto& [recompute, reshard, prefetch] = settings[number++ % std::size(settings)];
@@ -89,7 +104,7 @@ TEST(Fp8Bits, RecomputingChangesNone) {
 TEST(Fp8Bits, WhereWeightsAreCastChangesNone) {
   for (const Fp8Variant& v : variants()) {
     if (v.recipe == std::string("delayed")) continue;
-    const Curve primary = train(v);
+    const Curve& primary = plain_curve(v);
     for (const char* gather : {"fp8", "bf16"}) {
       Fp8Variant other = v;
       other.weights = "bf16";
@@ -107,14 +122,14 @@ TEST(Fp8Bits, FirstAndLastLayersStayOut) {
     Fp8Variant plain = v;
     plain.recipe = "none";
     plain.format = "auto";
-    const Curve all = train(v), none = train(plain);
+    const Curve &all = plain_curve(v), &none = plain_curve(plain);
     const auto [fp8, expected] = number++ % 2 == 0 ? std::pair{", first_layers_bf16: 2", std::array{false, false, true}}
                                                    : std::pair{", last_layers_bf16: 2", std::array{true, false, false}};
-    const Curve one = train(v, fp8);
-    EXPECT_NE(one.losses.back(), all.losses.back());
-    EXPECT_NE(one.losses.back(), none.losses.back());
-    EXPECT_NEAR(one.losses.back(), none.losses.back(), 0.02 * none.losses.back());
     test::Training training(test::fp8_deck(v, kSteps, kLayers, kBatch, fp8), MPI_COMM_WORLD);
+    const double last = training.run(0, kSteps).back().loss;
+    EXPECT_NE(last, all.losses.back());
+    EXPECT_NE(last, none.losses.back());
+    EXPECT_NEAR(last, none.losses.back(), 0.02 * none.losses.back());
     const auto& setup = training.setup();
     for (int l = 0; l < kLayers; ++l) {
       const auto& unit = setup.units[static_cast<std::size_t>(model::layer_unit(l))];
@@ -144,23 +159,20 @@ TEST(Fp8Bits, BlocksTrainAlikeOnEveryMesh) {
   }
 }
 
-/// The two kinds of masters round ties of BF16 differently and are otherwise equal, so losses differ little.
-TEST(Fp8Bits, MasterInTwoHalvesTrainsAlike) {
+/// The two kinds of masters round ties of BF16 differently and are otherwise equal, so losses differ little. Moments in
+/// BF16 change them more.
+TEST(Fp8Bits, MastersInTwoHalvesAndMomentsInBf16TrainNearly) {
+  std::size_t number = 0;
   for (const Fp8Variant& v : variants()) {
-    SCOPED_TRACE(name_of(v));
-    const Curve whole = train(v), halves = train(v, "", ", master: bf16_remainder");
-    for (std::size_t s = 0; s < whole.losses.size(); ++s)
-      EXPECT_NEAR(halves.losses[s], whole.losses[s], 2e-3 * whole.losses[s]) << "step " << s;
-  }
-}
-
-TEST(Fp8Bits, MomentsInBf16TrainNearly) {
-  for (const Fp8Variant& v : variants()) {
-    SCOPED_TRACE(name_of(v));
-    const Curve wide = train(v), narrow = train(v, "", ", moments: bf16, master: bf16_remainder");
-    EXPECT_NE(narrow.losses.back(), wide.losses.back());
+    const bool moments = turn(number++) % 2 == 0;
+    SCOPED_TRACE(name_of(v) + (moments ? ", moments in BF16" : ""));
+    const Curve& wide = plain_curve(v);
+    const Curve narrow = train(v, "", moments ? ", moments: bf16, master: bf16_remainder" : ", master: bf16_remainder");
+    if (moments) {
+      EXPECT_NE(narrow.losses.back(), wide.losses.back());
+    }
     for (std::size_t s = 0; s < wide.losses.size(); ++s)
-      EXPECT_NEAR(narrow.losses[s], wide.losses[s], 1e-2 * wide.losses[s]) << "step " << s;
+      EXPECT_NEAR(narrow.losses[s], wide.losses[s], (moments ? 1e-2 : 2e-3) * wide.losses[s]) << "step " << s;
   }
 }
 
