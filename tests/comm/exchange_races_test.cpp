@@ -184,7 +184,7 @@ void race(const Communicator& group, bool window, int exchanges, Route route = R
   }
 }
 
-TEST(Races, of_dawdling_ranks_in_shared_memory) { race(world(), true, 400); }
+TEST(Races, of_dawdling_ranks_in_shared_memory) { race(world(), true, 1000); }
 TEST(Races, of_dawdling_ranks_by_messages) { race(world(), false, 200); }
 TEST(Races, of_spinning_ranks) { race(world(nullptr, Waiting::spin), true, world().size() > 2 ? 20 : 100); }
 
