@@ -95,9 +95,9 @@ struct RankTimes {
 
 /// Joins the spans of a trace with the operations of the steps, which are alike: each product, attention and kernel of
 /// `step` has one part of the compute stream, and parts come in the order of the operations. A step whose parts differ
-/// in number, name or shape is left out; in a model `with_experts` the tokens of experts' products may differ. `groups`
-/// has nodes and ranks on each node of the groups by their names.
-/// Collectives are those that began while these steps ran.
+/// in number, name or shape is left out; in a model `with_experts` the tokens of experts' products may differ.
+/// Collectives are those that began between the begin of the first step and the end of the last. `groups` has nodes and
+/// ranks on each node of the groups by their names.
 RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operations& step, bool on_device,
                    const std::map<std::string, std::array<int, 2>>& groups, bool with_experts = false);
 

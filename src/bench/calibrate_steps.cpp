@@ -146,8 +146,7 @@ std::optional<std::string> short_warmup(std::span<const DeckTimes> decks, double
   if (few == 0) return std::nullopt;
   return fmt::format(
       "{} of {} trained for less than {:g} s before steps were timed ({}: {:.1f} s in {}): devices slow down "
-      "meanwhile. "
-      "Give more than --minutes {:g}, or fewer decks",
+      "meanwhile. Give more than --minutes {:g}, or fewer decks",
       few, base::count(static_cast<std::int64_t>(decks.size()), "deck was", "decks were"), wanted_s, shortest->deck,
       shortest->warmup_s, base::count(shortest->warmup_steps, "step", "steps"), minutes);
 }
