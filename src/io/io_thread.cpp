@@ -8,15 +8,32 @@
 #include "io/hdf5.hpp"
 
 namespace shard8::io {
+namespace {
+
+/// Held by whoever calls HDF5.
+std::mutex& library() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
 
 std::string hdf5_version() {
-  unsigned major = 0, minor = 0, release = 0;
-  SHARD8_REQUIRE(H5get_libversion(&major, &minor, &release) >= 0, "HDF5 does not tell its version");
-  return fmt::format("{}.{}.{}", major, minor, release);
+  static const std::string version = [] {
+    const std::scoped_lock lock(library());
+    unsigned major = 0, minor = 0, release = 0;
+    SHARD8_REQUIRE(H5get_libversion(&major, &minor, &release) >= 0, "HDF5 does not tell its version");
+    return fmt::format("{}.{}.{}", major, minor, release);
+  }();
+  return version;
 }
 
 IoThread::IoThread() {
-  h5_open_library();
+  static_cast<void>(hdf5_version());  // so that no later call of it waits for a task
+  {
+    const std::scoped_lock lock(library());
+    h5_open_library();
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   call([] { h5_silence(); });  // on the I/O thread: a thread-safe HDF5 has an error stack for each thread
 }
@@ -44,7 +61,9 @@ void IoThread::loop(const std::stop_token& stop) {
       task = std::move(queue_.front());
       queue_.erase(queue_.begin());
     }
+    const std::scoped_lock lock(library());
     task();
+    task = nullptr;  // what it holds may close files
   }
 }
 

@@ -17,14 +17,15 @@
 
 namespace shard8::io {
 
-/// The version of the HDF5 library that is linked, "1.10.8". It calls HDF5 on the caller's thread.
+/// The version of the HDF5 library that is linked, "1.10.8". The first call asks HDF5 on the caller's thread.
 std::string hdf5_version();
 
-/// The one thread of a process that calls HDF5, which is not thread-safe. Tasks run one at a time in the order in which
-/// they were queued. Tasks must not call MPI. Construct one IoThread on the thread that initialised MPI: the
-/// constructor opens HDF5 there, because a parallel HDF5 asks MPI whether it is initialised and registers itself with
-/// MPI_Finalize. Every other call of HDF5 but hdf5_version() is made on the I/O thread. The IoThread must outlive every
-/// file that was opened with it.
+/// The thread that calls HDF5, which is not thread-safe. Tasks run one at a time in the order in which they were
+/// queued. A process may have several IoThreads, as two trainings have; a task of one waits while a task of another
+/// runs. Tasks must not call MPI. Construct an IoThread on the thread that initialised MPI: the constructor opens HDF5
+/// there, because a parallel HDF5 asks MPI whether it is initialised and registers itself with MPI_Finalize. Every
+/// other call of HDF5 but the first hdf5_version() is made on an I/O thread. The IoThread must outlive every file that
+/// was opened with it.
 class IoThread {
  public:
   IoThread();

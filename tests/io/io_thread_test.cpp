@@ -88,3 +88,22 @@ TEST(IoThread, Hdf5ErrorsAreSilentAndInTheMessage) {
                      base::ExitCode::failed, {"'nowhere.h5': H5Fopen(\"/nowhere.h5\"", "HDF5 says", "H5F"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
+
+// HDF5 is not thread-safe, and a process with two trainings has two I/O threads.
+TEST(IoThread, TasksOfTwoThreadsRunOneAtATime) {
+  io::IoThread one, two;
+  std::atomic<int> running = 0, together = 0;
+  const auto task = [&] {
+    if (++running > 1) ++together;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    --running;
+  };
+  std::vector<std::future<void>> all;
+  for (int i = 0; i < 100; ++i) {
+    all.push_back(one.submit(task));
+    all.push_back(two.submit(task));
+    EXPECT_FALSE(io::hdf5_version().empty());  // waits for no task
+  }
+  for (auto& done : all) done.get();
+  EXPECT_EQ(together, 0);
+}
