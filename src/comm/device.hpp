@@ -49,9 +49,9 @@ class PushMemory : public DeviceMemory {
   virtual void* stream() const = 0;
 };
 
-/// The device memory that NCCL takes in a process, in bytes: 354 MiB once, 78 MiB for the communicator of each group
-/// that only sends a few bytes at a time, and 486 MiB for that of each group with `large` collectives. Measured with
-/// NCCL 2.28.9 on two H200 by cudaMemGetInfo. Groups of several nodes may take more.
+/// Bytes of a device that NCCL takes in a process with `small` + `large` communicators: 354 MiB once, and for each
+/// communicator 78 MiB if it is limited to four thread blocks (small), else 486 MiB (large). Measured with NCCL 2.28.9
+/// on two H200 by cudaMemGetInfo. Communicators of several nodes may take more.
 constexpr std::size_t nccl_memory_bytes(std::size_t small, std::size_t large) {
   constexpr std::size_t kMiB = std::size_t{1} << 20;
   return small + large == 0 ? 0 : (354 + 78 * small + 486 * large) * kMiB;

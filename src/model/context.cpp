@@ -30,11 +30,9 @@ void Lease::hold(Leases& leases, std::string_view what, const Bytes& bytes) {
 }
 
 void Context::wait(profile::Exchange exchange, operation::Issued<comm::Request>& collective) const {
-  if (collective.under_way.active()) {
-    auto part = timer().exchange(exchange, "wait");
-    collective.under_way.wait();
-  }
-  executor.waited(collective.number);
+  if (!collective.under_way.active()) return executor.wait(collective);  // recorded, or left out
+  auto part = timer().exchange(exchange, "wait");
+  executor.wait(collective);
 }
 
 }  // namespace shard8::model

@@ -92,7 +92,8 @@ struct Context {
   auto issue(const What& what, const Work& work) const {
     return executor.issue(what, work);
   }
-  /// Waits for a collective of the exchange, as Executor::wait() does, and times the wait if there is one.
+  /// Executor::wait() for a collective that belongs to `exchange`. If it is under way, the time of the wait counts as
+  /// that exchange's.
   void wait(profile::Exchange exchange, operation::Issued<comm::Request>& collective) const;
   /// See Lease.
   [[nodiscard]] Lease lease(std::string_view what, std::initializer_list<Lease::Bytes> tensors) const {

@@ -34,10 +34,10 @@ class Runtime {
   std::unique_ptr<Instance> instance_;
 };
 
-/// An execution space instance on another stream of the device than the run's. The stream must live longer.
+/// An execution space instance on another stream of the device than the run's. The stream must outlive this object.
 class StreamExec {
  public:
-  /// `stream`: a cudaStream_t. Error(failed) in a build for hosts.
+  /// `stream` is a cudaStream_t. Throws Error(failed) in a build for hosts, which have no streams.
   explicit StreamExec(void* stream);
   ~StreamExec();
   StreamExec(const StreamExec&) = delete;

@@ -91,27 +91,41 @@ std::size_t reduction_buffers(Setup setup, const State& state) {
   return pools.bytes();
 }
 
-/// Bytes that NCCL takes of a device if all ranks are on one node. There it carries sums of a few numbers and numbers
-/// of rows, on the compute stream, and gradients' sums over replicas for which all_reduce has no memory of its own.
-/// Other tensors go through peers' memory. Groups of the same ranks share a communicator of the compute stream.
-std::size_t nccl_bytes(const Setup& setup) {
-  std::set<std::vector<int>> small;
-  std::set<operation::Group> large;
-  record_step(setup, {}, [&](const operation::Operation& operation) {
+/// Counts an operation that is a collective. A few numbers of the host that MPI moves do not count.
+void add(const operation::Operation& operation, Traffic& traffic) {
+  const auto* c = operation.collective();
+  if (c == nullptr || c->host_values) return;
+  for (const auto& part : c->payloads)
+    ++traffic[{c->op, std::string(name_of(c->group)), c->ranks, std::string(tensor::name_of(part.dtype)), part.bytes}];
+}
+
+/// The communicators that NCCL makes on a device if all ranks are on one node. There NCCL carries only these: on the
+/// compute stream, sums of a few numbers and the experts' numbers of rows; gradients' sums over replicas, if all_reduce
+/// has no memory of its own for so many. Everything else goes through peers' memory. Groups of the same ranks share a
+/// communicator of the compute stream.
+class NcclCommunicators {
+ public:
+  explicit NcclCommunicators(const base::Place& place) : place_(place) {}
+  void add(const operation::Operation& operation) {
     const auto* c = operation.collective();
     if (c == nullptr || c->host_values || c->ranks == 1) return;
     const bool sums = c->op == profile::Collective::all_reduce;
     if (operation.stream == operation::Stream::reduce && sums &&
         Communicator::all_reduce_memory_bytes(static_cast<std::size_t>(c->bytes()), c->ranks) == 0)
-      large.insert(c->group);
+      large_.insert(c->group);
     const bool counts = c->op == profile::Collective::all_gather && c->payloads.front().dtype == tensor::DType::i32;
     if (operation.stream != operation::Stream::compute || !(sums || counts)) return;
     std::vector<int> ranks(static_cast<std::size_t>(c->ranks));
-    for (int r = 0; r < c->ranks; ++r) ranks[static_cast<std::size_t>(r)] = setup.place.peer(c->group, r);
-    small.insert(std::move(ranks));
-  });
-  return comm::nccl_memory_bytes(small.size(), large.size());
-}
+    for (int r = 0; r < c->ranks; ++r) ranks[static_cast<std::size_t>(r)] = place_.peer(c->group, r);
+    small_.insert(std::move(ranks));
+  }
+  std::size_t bytes() const { return comm::nccl_memory_bytes(small_.size(), large_.size()); }
+
+ private:
+  base::Place place_;
+  std::set<std::vector<int>> small_;  ///< by their ranks
+  std::set<operation::Group> large_;
+};
 
 }  // namespace
 
@@ -129,13 +143,7 @@ Plan::Checkpoint checkpoint_bytes(const Setup& setup, State& state) {
 
 Traffic traffic(const Setup& setup) {
   Traffic traffic;
-  record_step(setup, {}, [&](const operation::Operation& operation) {
-    const auto* c = operation.collective();
-    if (c == nullptr || c->host_values) return;
-    for (const auto& part : c->payloads)
-      ++traffic[{c->op, std::string(name_of(c->group)), c->ranks, std::string(tensor::name_of(part.dtype)),
-                 part.bytes}];
-  });
+  record_step(setup, {}, [&](const operation::Operation& operation) { add(operation, traffic); });
   return traffic;
 }
 
@@ -197,12 +205,16 @@ Plan make_plan(const deck::Config& config, int threads) {
     plan.kept.linear_inputs += kept.linear_inputs;
     plan.kept.attention_results += kept.attention_results;
   }
-  plan.traffic = traffic(setup);
+  NcclCommunicators nccl(setup.place);
+  record_step(setup, {}, [&](const operation::Operation& operation) {
+    add(operation, plan.traffic);
+    nccl.add(operation);
+  });
   plan.reduction_buffers = plan.device
                                ? reduce_memory_bytes(setup, state.units) + all_reduce_memory_bytes(setup, state.units)
                                : reduction_buffers(setup, state);
   plan.user_buffers = user_buffers(setup).bytes();
-  if (plan.device) plan.nccl = nccl_bytes(setup);
+  if (plan.device) plan.nccl = nccl.bytes();
   if (!skeleton && !config.checkpoint.dir.empty()) plan.checkpoint = checkpoint_bytes(setup, state);
   if (const model::ExpertDims& experts = setup.dims.experts; experts.on()) {
     const std::int64_t tokens = setup.dims.tokens_local();
