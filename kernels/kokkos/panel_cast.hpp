@@ -29,12 +29,13 @@ struct PanelCast {
   static_assert(kShare <= 32 && kAcross <= 32 && kPer * kAcross % 32 == 0 && kRows % kEach == 0);
   static_assert(!kTransposed || (kColumn && !kSquare && kBlock == kWidth && kRows % 4 == 0));
 
-  struct NoTile {};
-  struct Scratch {
+  struct Nothing {};
+  struct ByBlock {
     std::int32_t amax[kColumn ? kWarps : 1][kWidth];
     alignas(16) float scale[kDown][kWidth];
-    std::conditional_t<kTransposed, CodeTile<kWidth>, NoTile> tile;
+    std::conditional_t<kTransposed, CodeTile<kWidth>, Nothing> tile;
   };
+  using Scratch = std::conditional_t<kSquare, Nothing, ByBlock>;
 
   Quantized<Rule> row, column;  ///< square blocks use `column`
   std::int64_t rows, cols;
@@ -66,6 +67,50 @@ struct PanelCast {
   template <class AnyMember, class AnyScratch>
   KOKKOS_FORCEINLINE_FUNCTION Found cast(const AnyMember& team, std::int64_t down, std::int64_t col0,
                                          const In (&in)[kRows], AnyScratch& scratch) const {
+    if constexpr (kSquare) {
+      return cast_square(team, down, col0, in);
+    } else {
+      return cast_blocks(team, down, col0, in, scratch);
+    }
+  }
+
+ private:
+  /// cast() of a square block, which has one amax and one scale.
+  template <class AnyMember>
+  KOKKOS_FORCEINLINE_FUNCTION Found cast_square(const AnyMember& team, std::int64_t down, std::int64_t col0,
+                                                const In (&in)[kRows]) const {
+    const int rank = team.team_rank();
+    const Place at = place(rank, down, col0);
+    std::int32_t amax = 0, change = 0;
+    SHARD8_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const std::int32_t one = larger_number(in[r]);
+      amax = one > amax ? one : amax;
+    }
+    amax = team_largest(team, amax);
+    const OneScale scale{Rule::scale(amax, power_of_2)};
+    if (rank == 0) {
+      Inverse& to = column.scale_inv[down * (cols / kBlock) + col0 / kBlock];
+      change = write_block_scale(to, Rule::inverse(amax, scale[0]), compares);
+    }
+    const auto cast_all = [&](auto all_finite) {
+      CastStats stats;
+      SHARD8_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const std::int64_t one_row = at.row0 + r * kStep;
+        if (at.inside && one_row < rows)
+          stats += cast_to<decltype(all_finite)::value>(column.data + (one_row * cols + at.col), in[r], scale);
+      }
+      return stats;
+    };
+    const bool finite = kOfBf16<In> && amax < static_cast<std::int32_t>(kInfinityBits);
+    return {finite ? cast_all(std::bool_constant<kOfBf16<In>>{}) : cast_all(std::false_type{}), change};
+  }
+
+  /// cast() of blocks along rows, along columns, or both.
+  template <class AnyMember, class AnyScratch>
+  KOKKOS_FORCEINLINE_FUNCTION Found cast_blocks(const AnyMember& team, std::int64_t down, std::int64_t col0,
+                                                const In (&in)[kRows], AnyScratch& scratch) const {
     const int rank = team.team_rank(), group = rank / kAcross, column_in_panel = rank % kAcross * kN;
     const Place at = place(rank, down, col0);
     const Width w{0};
@@ -131,7 +176,6 @@ struct PanelCast {
     return {stats, change};
   }
 
- private:
   /// codes = the cast of a pack by its scales. If the whole panel is finite, nothing saturates.
   template <bool kFinite, class Scales>
   KOKKOS_FORCEINLINE_FUNCTION static CastStats cast_codes(Words<kN>& codes, const In& in, const Scales& scales) {
@@ -216,22 +260,21 @@ struct PanelCast {
     constexpr int kOf = kWarps / kDown;  // warps that share a block
     std::int32_t change = 0;
     bool odd = false;
-    for (int i = team.team_rank(); i < (kSquare ? kThreads : kDown * kWidth); i += kThreads) {
+    for (int i = team.team_rank(); i < kDown * kWidth; i += kThreads) {
       const int block = i / kWidth, column_in_panel = i % kWidth;
       std::int32_t amax = 0;
+      // Without the second bound the compiler spills registers.
       for (int warp = block * kOf; warp < (block + 1) * kOf && warp < kWarps; ++warp) {
         const std::int32_t one = scratch.amax[warp][column_in_panel];
         amax = one > amax ? one : amax;
       }
-      if constexpr (kSquare) amax = team_largest(team, amax);
       odd |= amax >= static_cast<std::int32_t>(kInfinityBits);
       const float scale = Rule::scale(amax, power_of_2);
-      if (block < kDown) scratch.scale[block][column_in_panel] = scale;
+      scratch.scale[block][column_in_panel] = scale;
       const std::int64_t block_row = down * kDown + block;
-      if (kSquare ? i == 0 : col0 + column_in_panel < cols && block_row * kBlock < rows) {
-        const std::int64_t at =
-            kSquare ? down * (cols / kBlock) + col0 / kBlock : block_row * cols + col0 + column_in_panel;
-        const std::int32_t one = write_block_scale(column.scale_inv[at], Rule::inverse(amax, scale), compares);
+      if (col0 + column_in_panel < cols && block_row * kBlock < rows) {
+        Inverse& to = column.scale_inv[block_row * cols + col0 + column_in_panel];
+        const std::int32_t one = write_block_scale(to, Rule::inverse(amax, scale), compares);
         change = one > change ? one : change;
       }
     }

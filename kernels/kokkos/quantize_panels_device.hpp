@@ -17,7 +17,9 @@ struct PanelInRegisters {
   using In = decltype(std::declval<Source>().load(Width{0}, 0));
   using Cast = PanelCast<Rule, kBlocks, In, kTransposed>;
   using Scratch = typename Cast::Scratch;
-  using Bounds = Kokkos::LaunchBounds<Cast::kThreads, sizeof(typename Source::Type) == 2 ? 3 : 2>;
+  /// Teams at a time on a multiprocessor, as many as registers allow (measured).
+  static constexpr int kTeams = !kOfBf16<In> ? 2 : Cast::kSquare ? 4 : 3;
+  using Bounds = Kokkos::LaunchBounds<Cast::kThreads, kTeams>;
 
   Cast cast;
   Source x;

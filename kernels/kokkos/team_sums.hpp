@@ -211,6 +211,13 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[mayb
 #endif
 }
 
+/// A barrier of a warp's threads, which no load passes. Nothing on hosts.
+KOKKOS_FORCEINLINE_FUNCTION void warp_barrier() {
+#if defined(__CUDA_ARCH__)
+  __syncwarp();
+#endif
+}
+
 /// A barrier of the team. Returns to all threads whether `here` is true in any of them.
 template <class Member>
 KOKKOS_FORCEINLINE_FUNCTION bool any_of_team([[maybe_unused]] const Member& team, bool here) {
