@@ -15,6 +15,8 @@
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -107,6 +109,29 @@ std::vector<pid_t> ProgramRun::ranks() const {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+namespace {
+
+/// Whether no thread of a process runs: each is stopped, or has ended.
+bool is_stopped(pid_t process) {
+  std::error_code error;
+  const std::string threads = fmt::format("/proc/{}/task", process);
+  for (auto it = fs::directory_iterator(threads, error); !error && it != fs::end(it); it.increment(error)) {
+    const std::string stat = of_process(it->path(), "stat");  // number (name) state ...
+    const auto name_end = stat.rfind(')');
+    if (name_end == std::string::npos || name_end + 2 >= stat.size()) continue;
+    if (std::string_view("TtZX").find(stat[name_end + 2]) == std::string_view::npos) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void ProgramRun::stop_ranks(const std::vector<pid_t>& ranks) const {
+  for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
+  for (const pid_t rank : ranks)
+    while (!is_stopped(rank)) std::this_thread::sleep_for(std::chrono::microseconds(300));
 }
 
 /// For each thread of the launcher and of the ranks: its name, its state, and where it waits in the kernel.

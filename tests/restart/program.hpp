@@ -42,6 +42,9 @@ class ProgramRun {
 
   /// The processes of the ranks that live, ascending. They are found by their command line.
   std::vector<pid_t> ranks() const;
+  /// Sends SIGSTOP to ranks, and returns when each has stopped or ended: a rank still ends the call of the kernel in
+  /// which the signal meets it, so a file may come after the signal was sent.
+  void stop_ranks(const std::vector<pid_t>& ranks) const;
   bool ended();
   /// Waits until the launcher and all ranks have ended. Throws std::runtime_error, and kills them, if that takes longer
   /// than the limit.

@@ -32,12 +32,14 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kUsage =
-    "usage: sequences [--seed N] [--sequences N | --only K] [--jobs N] [--failures N] [--state FILE] [--folder DIR]\n";
+    "usage: sequences [--seed N] [--first K] [--sequences N | --only K] [--jobs N] [--failures N] [--state FILE]\n"
+    "                 [--folder DIR]\n";
 
 struct Options {
   std::uint64_t seed = 1;
+  std::int64_t first = 0;
   std::int64_t sequences = 200;
-  std::int64_t only = -1;     ///< the number of the only sequence; -1: sequences 0 to sequences - 1
+  std::int64_t only = -1;     ///< the number of the only sequence; -1: sequences first to first + sequences - 1
   std::int64_t jobs = 1;      ///< sequences at a time
   std::int64_t failures = 0;  ///< ends after so many; 0: never
   fs::path folder = "sequences";
@@ -48,9 +50,9 @@ std::optional<Options> read_options(int argc, char** argv) {
   Options o;
   const bool good =
       parse_options(argc, argv,
-                    {number("--seed", o.seed), number("--sequences", o.sequences, 1), number("--only", o.only, 0),
-                     number("--jobs", o.jobs, 1), number("--failures", o.failures, 0), path("--folder", o.folder),
-                     path("--state", o.state)});
+                    {number("--seed", o.seed), number("--first", o.first, 0), number("--sequences", o.sequences, 1),
+                     number("--only", o.only, 0), number("--jobs", o.jobs, 1), number("--failures", o.failures, 0),
+                     path("--folder", o.folder), path("--state", o.state)});
   return good ? std::optional(o) : std::nullopt;
 }
 
@@ -102,8 +104,8 @@ class Runner {
   bool run() {
     const bool resumes = !options_.state.empty() && options_.only < 0;
     if (resumes) counts_ = read_state();
-    const std::int64_t first = options_.only >= 0 ? options_.only : counts_.done;
-    const std::int64_t end = options_.only >= 0 ? first + 1 : options_.sequences;
+    const std::int64_t first = options_.only >= 0 ? options_.only : options_.first + counts_.done;
+    const std::int64_t end = options_.only >= 0 ? first + 1 : options_.first + options_.sequences;
     drawn_ = draw_sequences(options_.seed, end);
     // Sequences go in groups, one for each job; after a group the state is written.
     for (std::int64_t begin = first; begin < end && !is_enough();) {
@@ -253,16 +255,18 @@ class Runner {
     return missing == 0;
   }
 
+  std::string key() const { return fmt::format("{}, from sequence {}", run_key(options_.seed), options_.first); }
+
   Counts read_state() const {
     std::ifstream in(options_.state);
     const auto state = nlohmann::json::parse(in, nullptr, false);
-    if (!state.is_object() || state.value("key", "") != run_key(options_.seed)) return {};
+    if (!state.is_object() || state.value("key", "") != key()) return {};
     return state["counts"].get<Counts>();
   }
 
   void write_state() const {
     const fs::path draft = options_.state.string() + ".new";
-    std::ofstream(draft) << nlohmann::json{{"key", run_key(options_.seed)}, {"counts", counts_}}.dump(1) << '\n';
+    std::ofstream(draft) << nlohmann::json{{"key", key()}, {"counts", counts_}}.dump(1) << '\n';
     fs::rename(draft, options_.state);
   }
 

@@ -239,7 +239,7 @@ Outcome Site::run_two(Command first, Command second) {
   ProgramRun run(options(first));
   const bool stopped = wait_for(run, first, {.when = Blow::When::lock});
   const auto ranks = stopped ? run.ranks() : std::vector<pid_t>();
-  for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
+  run.stop_ranks(ranks);
   const bool locked = fs::exists(folder_ / first.output / "lock") && fs::exists(folder_ / first.checkpoints() / "lock");
   std::optional<std::string> wrong;
   if (stopped && locked && !ranks.empty()) {
