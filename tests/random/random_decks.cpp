@@ -99,8 +99,9 @@ class Program {
 
   std::string name(std::int64_t number) const { return fmt::format("deck {} of seed {}", number, options_.seed); }
   std::string command(std::int64_t number) const {
-    return fmt::format("OMP_NUM_THREADS={} mpiexec -n {} {} --seed {} --only {}", tests::threads(), ranks_.size(),
-                       fs::canonical("/proc/self/exe").string(), options_.seed, number);
+    return fmt::format("OMP_NUM_THREADS={} OMP_WAIT_POLICY=passive mpiexec -n {} {} --seed {} --only {}",
+                       tests::threads(), ranks_.size(), fs::canonical("/proc/self/exe").string(), options_.seed,
+                       number);
   }
 
   /// Meshes have at most so many ranks. Few ranks give other decks than many.
@@ -132,17 +133,25 @@ class Program {
     progress_.done = end;
   }
 
-  /// judge(), which asks the training in FP32 where there is a doubt.
+  /// judge(), which asks the training in FP32 where there is a doubt, then neighbours on one rank.
   Verdict judged(const RandomDeck& deck, std::span<const Outcome> outcomes, const std::string& name) {
     Verdict verdict = judge(deck, outcomes);
-    if (verdict.failure != Failure::differs && verdict.failure != Failure::restarted_badly) return verdict;
-    const auto in_fp32 = job_in_fp32(deck, name);
+    const auto in_doubt = [&] {
+      return verdict.failure == Failure::differs || verdict.failure == Failure::restarted_badly;
+    };
+    const auto in_fp32 = in_doubt() ? job_in_fp32(deck, name) : std::nullopt;
     if (!in_fp32) return verdict;
     const auto exact = ranks_.train(std::span(&*in_fp32, 1));
-    const Verdict second = judge(deck, outcomes, &exact.front());
-    if (second.failure == Failure::none)
-      print(fmt::format("{} differs from one rank by more than the bounds, but not from FP32\n", name));
-    return second;
+    verdict = judge(deck, outcomes, {.in_fp32 = &exact.front()});
+    std::string_view from = "FP32";
+    if (in_doubt()) {
+      const auto neighbours = ranks_.train(neighbour_jobs(deck, name));
+      verdict = judge(deck, outcomes, {.in_fp32 = &exact.front(), .neighbours = neighbours});
+      from = "its neighbours";
+    }
+    if (verdict.failure == Failure::none)
+      print(fmt::format("{} differs from one rank by more than the bounds, but not from {}\n", name, from));
+    return verdict;
   }
 
   void report(std::int64_t number, const RandomDeck& deck, const Verdict& verdict) {

@@ -148,6 +148,18 @@ std::optional<Job> job_in_fp32(const RandomDeck& deck, const std::string& name) 
   return whole_job(deck, *config, alone_in_fp32(changed(deck, deck.config)).value(), name + ", on one rank in FP32");
 }
 
+std::vector<Job> neighbour_jobs(const RandomDeck& deck, const std::string& name) {
+  std::vector<Job> jobs;
+  for (const double parts : {-2, -1, 1, 2}) {
+    const auto moved = [&](Config c) {
+      c.optimizer.lr *= 1 + parts * 1e-6;
+      return alone(c);
+    };
+    jobs.push_back(whole_job(deck, moved(deck.config), moved(changed(deck, deck.config)), name + ", a neighbour"));
+  }
+  return jobs;
+}
+
 Job skeleton_job(const RandomDeck& deck, const std::string& name) {
   const Config config = skeleton_of(deck);
   Job job{.config = config, .name = name + ", its skeleton\n" + setting_text(deck) + short_yaml(config)};
@@ -215,13 +227,33 @@ Spread difference_of(const Outcome& a, const Outcome& b) {
 
 namespace {
 
+constexpr double kFurther = 1.5;  // chosen: all are right, and none is the closest one
+
 /// Whether the training on the mesh is about as close to the one in FP32 as the one on one rank is. False without one.
 bool as_close_to(const Outcome* in_fp32, const Outcome& mesh, const Outcome& one, const Bounds& bounds) {
   if (in_fp32 == nullptr || !in_fp32->error.empty()) return false;
   Spread most = difference_of(one, *in_fp32);
-  for (const auto member : kSpreadMembers) most.*member *= 1.5;  // chosen: both are right, and none is the closer one
+  for (const auto member : kSpreadMembers) most.*member *= kFurther;
   most.raise(bounds.most);
   return difference_of(mesh, *in_fp32).within(most);
+}
+
+/// Whether the training on the mesh is about as close to the one on one rank as the neighbours are to each other. False
+/// without neighbours.
+bool among(std::span<const Outcome> neighbours, const Outcome& mesh, const Outcome& one, const Bounds& bounds) {
+  Spread most;
+  for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    if (!neighbours[i].error.empty()) return false;
+    most.raise(difference_of(neighbours[i], one));
+    for (std::size_t j = 0; j < i; ++j) most.raise(difference_of(neighbours[i], neighbours[j]));
+  }
+  for (const auto member : kSpreadMembers) most.*member *= kFurther;
+  most.raise(bounds.most);
+  return !neighbours.empty() && difference_of(mesh, one).within(most);
+}
+
+bool passes(const Doubt& doubt, const Outcome& mesh, const Outcome& one, const Bounds& bounds) {
+  return as_close_to(doubt.in_fp32, mesh, one, bounds) || among(doubt.neighbours, mesh, one, bounds);
 }
 
 std::string mesh_text(const deck::MeshConfig& m) { return fmt::format("{} x {} x {}", m.replicate, m.shard, m.tensor); }
@@ -255,7 +287,7 @@ Joined joined(const RandomDeck& deck, std::span<const Outcome> parts) {
 /// mesh they are equal bit for bit; on other meshes the parts together are within the bounds of the training on one
 /// rank. `parts`: the stopped one, and one for each restart.
 Verdict judge_restarts(const RandomDeck& deck, const Outcome& mesh, const Outcome& one, std::span<const Outcome> parts,
-                       const Outcome* in_fp32) {
+                       const Doubt& doubt) {
   Verdict v;
   // The steps after a change, which an older checkpoint leaves behind, are in no other training.
   const std::int64_t stop = std::min(deck.config.run.stop_after, change_step(deck).value_or(deck.config.run.steps));
@@ -273,8 +305,7 @@ Verdict judge_restarts(const RandomDeck& deck, const Outcome& mesh, const Outcom
   v.difference = difference_of(j.all, one);
   const Bounds bounds = bounds_of(deck.config);
   const bool exact = same_length && begin_equally(mesh, j.all, j.exact) && (!all_exact || j.weights == mesh.weights);
-  const bool good =
-      exact && (all_exact || v.difference.within(bounds.most) || as_close_to(in_fp32, j.all, one, bounds));
+  const bool good = exact && (all_exact || v.difference.within(bounds.most) || passes(doubt, j.all, one, bounds));
   if (good) return v;
   v.failure = Failure::restarted_badly;
   std::string how = "the training with restarts";
@@ -310,7 +341,7 @@ Verdict judge_skeleton(const RandomDeck& deck, const Outcome& skeleton, const Ou
   return {};
 }
 
-Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const Outcome* in_fp32) {
+Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const Doubt& doubt) {
   const Outcome &mesh = outcomes[0], &second = outcomes[1], &one = outcomes[2];
   if (deck.skeleton != SkeletonJob::none) {
     const Verdict of_skeleton = judge_skeleton(deck, outcomes.back(), &mesh);
@@ -333,7 +364,7 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const O
         deck::to_string(with_second.model.recompute), with_second.fsdp.reshard_after_forward, with_second.fsdp.prefetch,
         deck::to_string(with_second.fsdp.gather), deck::to_string(with_second.fp8.weights), with_second.overlap.enable,
         table(mesh, "of the deck", second, "second schedule"), mesh.weights == second.weights ? "equal" : "differ");
-  } else if (!v.difference.within(bounds.most) && !as_close_to(in_fp32, mesh, one, bounds)) {
+  } else if (!v.difference.within(bounds.most) && !passes(doubt, mesh, one, bounds)) {
     v.failure = Failure::differs;
     const Spread& most = bounds.most;
     v.text = fmt::format(
@@ -342,7 +373,7 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const O
         bounds.kind, most.first_loss, most.first_norm, most.loss, most.norm,
         table(mesh, "on the mesh", one, "on one rank"));
   } else if (outcomes.size() > 3) {
-    const Verdict restart = judge_restarts(deck, mesh, one, outcomes.subspan(3), in_fp32);
+    const Verdict restart = judge_restarts(deck, mesh, one, outcomes.subspan(3), doubt);
     v.difference.raise(restart.difference);
     v.failure = restart.failure;
     v.text = restart.text;
