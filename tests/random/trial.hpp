@@ -165,20 +165,21 @@ std::vector<Job> jobs_of(const RandomDeck& deck, const std::string& name, const 
 Job skeleton_job(const RandomDeck& deck, const std::string& name);
 /// The training of alone_in_fp32(), with the change of the deck.
 std::optional<Job> job_in_fp32(const RandomDeck& deck, const std::string& name);
-/// Trainings of alone() whose learning rates differ from the deck's by parts in a million: as right as that one, and as
-/// far from it as the deck carries a rounding.
+/// Neighbours of the training of alone(): their learning rates differ from the deck's by one or two parts in a million,
+/// with the change of the deck. They are as right as that training, and their distance from it shows how much the deck
+/// makes of a rounding.
 std::vector<Job> neighbour_jobs(const RandomDeck& deck, const std::string& name);
 /// The deck as several texts, if a stopped training goes on: the one that stops, and one for each restart. Otherwise as
 /// one. Each is the text of a deck that the program runs; with form_text().
 std::string text_of(const RandomDeck& deck);
 /// Further trainings, asked where the training on the mesh differs from the one on one rank by more than the bounds.
 struct Doubt {
-  const Outcome* in_fp32 = nullptr;  ///< of alone_in_fp32(), or null
-  std::span<const Outcome> neighbours{};
+  const Outcome* in_fp32 = nullptr;       ///< of alone_in_fp32(), or null
+  std::span<const Outcome> neighbours{};  ///< of neighbour_jobs(), or none
 };
-/// Compares the outcomes of jobs_of() with each other. In doubt a training on the mesh passes if it differs from the one
-/// in FP32 by at most 1.5 times as much as the one on one rank does, or from that one by at most 1.5 times as much as
-/// neighbours on one rank differ among themselves.
+/// Compares the outcomes of jobs_of() with each other. In doubt a training on the mesh passes if it differs from the
+/// one in FP32 by at most 1.5 times as much as the one on one rank does, or from that one by at most 1.5 times as much
+/// as neighbours on one rank differ among themselves.
 Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const Doubt& doubt = {});
 /// Whether a skeleton's collectives are those of its plans, call by call, and those of `training`, the training on the
 /// same mesh, unless it is null.

@@ -60,6 +60,32 @@ std::vector<std::string> arguments_of(const fs::path& process) {
   return arguments;
 }
 
+struct Thread {
+  std::string name_and_state;  ///< number (name) state, the state as one letter
+  std::string waits_in;        ///< the function of the kernel
+};
+/// The threads of a process; none if it has ended.
+std::vector<Thread> threads_of(pid_t process) {
+  std::vector<Thread> threads;
+  std::error_code error;
+  const std::string folder = fmt::format("/proc/{}/task", process);
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::end(it); it.increment(error)) {
+    const std::string stat = of_process(it->path(), "stat");  // number (name) state ...
+    const auto name_end = stat.rfind(')');
+    if (name_end == std::string::npos) continue;  // it has just ended
+    threads.push_back({stat.substr(0, name_end + 3), of_process(it->path(), "wchan")});
+  }
+  return threads;
+}
+
+/// Whether no thread of a process runs: each is stopped, or has ended.
+bool is_stopped(pid_t process) {
+  static constexpr std::string_view kStoppedOrEnded = "TtZX";
+  return std::ranges::all_of(threads_of(process), [](const Thread& thread) {
+    return kStoppedOrEnded.find(thread.name_and_state.back()) != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
 ProgramRun::ProgramRun(ProgramOptions options)
@@ -111,23 +137,6 @@ std::vector<pid_t> ProgramRun::ranks() const {
   return found;
 }
 
-namespace {
-
-/// Whether no thread of a process runs: each is stopped, or has ended.
-bool is_stopped(pid_t process) {
-  std::error_code error;
-  const std::string threads = fmt::format("/proc/{}/task", process);
-  for (auto it = fs::directory_iterator(threads, error); !error && it != fs::end(it); it.increment(error)) {
-    const std::string stat = of_process(it->path(), "stat");  // number (name) state ...
-    const auto name_end = stat.rfind(')');
-    if (name_end == std::string::npos || name_end + 2 >= stat.size()) continue;
-    if (std::string_view("TtZX").find(stat[name_end + 2]) == std::string_view::npos) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void ProgramRun::stop_ranks(const std::vector<pid_t>& ranks) const {
   for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
   for (const pid_t rank : ranks)
@@ -141,13 +150,8 @@ std::string ProgramRun::what_processes_do() const {
   processes.insert(processes.begin(), launcher_);
   std::string text = fmt::format(" ({} ranks live", count);
   for (const pid_t process : processes) {
-    std::error_code error;
-    for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", process), error)) {
-      const std::string stat = of_process(thread.path(), "stat");  // number (name) state ...
-      const auto name_end = stat.rfind(')');
-      text += fmt::format("; {}: {} in {}", process, stat.substr(0, std::min(stat.size(), name_end + 3)),
-                          of_process(thread.path(), "wchan"));
-    }
+    for (const Thread& thread : threads_of(process))
+      text += fmt::format("; {}: {} in {}", process, thread.name_and_state, thread.waits_in);
   }
   return text + ")";
 }

@@ -56,7 +56,7 @@ void interrupted(int, siginfo_t*, void* context) {
   if (loops) ::sched_yield();
 }
 
-/// Interrupts the calling thread as long as it lives.
+/// From its construction to its destruction a timer interrupts the thread that constructs it.
 class Interrupts {
  public:
   Interrupts() {
