@@ -75,7 +75,8 @@ struct PanelCast {
   }
 
  private:
-  /// cast() of a square block, which has one amax and one scale.
+  /// What cast() does where the panel is one square block: the team finds the amax of all its elements, which share one
+  /// scale.
   template <class AnyMember>
   KOKKOS_FORCEINLINE_FUNCTION Found cast_square(const AnyMember& team, std::int64_t down, std::int64_t col0,
                                                 const In (&in)[kRows]) const {
@@ -107,7 +108,7 @@ struct PanelCast {
     return {finite ? cast_all(std::bool_constant<kOfBf16<In>>{}) : cast_all(std::false_type{}), change};
   }
 
-  /// cast() of blocks along rows, along columns, or both.
+  /// What cast() does where each row or each column of the panel has scales of its own, or both have, in two casts.
   template <class AnyMember, class AnyScratch>
   KOKKOS_FORCEINLINE_FUNCTION Found cast_blocks(const AnyMember& team, std::int64_t down, std::int64_t col0,
                                                 const In (&in)[kRows], AnyScratch& scratch) const {
@@ -263,7 +264,7 @@ struct PanelCast {
     for (int i = team.team_rank(); i < kDown * kWidth; i += kThreads) {
       const int block = i / kWidth, column_in_panel = i % kWidth;
       std::int32_t amax = 0;
-      // Without the second bound the compiler spills registers.
+      // No block has warps beyond the last, but with this bound the compiler spills no registers.
       for (int warp = block * kOf; warp < (block + 1) * kOf && warp < kWarps; ++warp) {
         const std::int32_t one = scratch.amax[warp][column_in_panel];
         amax = one > amax ? one : amax;

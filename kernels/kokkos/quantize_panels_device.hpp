@@ -17,8 +17,9 @@ struct PanelInRegisters {
   using In = decltype(std::declval<Source>().load(Width{0}, 0));
   using Cast = PanelCast<Rule, kBlocks, In, kTransposed>;
   using Scratch = typename Cast::Scratch;
-  /// Teams at a time on a multiprocessor, as many as registers allow (measured).
-  static constexpr int kTeams = !kOfBf16<In> ? 2 : Cast::kSquare ? 4 : 3;
+  /// How many teams run on a multiprocessor at a time, which bounds the registers of a thread: most for square blocks
+  /// of bf16, whose threads hold half the bytes and no scales of columns; more for elements read as 2 bytes than as 4.
+  static constexpr int kTeams = Cast::kSquare && kOfBf16<In> ? 4 : sizeof(typename Source::Type) == 2 ? 3 : 2;
   using Bounds = Kokkos::LaunchBounds<Cast::kThreads, kTeams>;
 
   Cast cast;

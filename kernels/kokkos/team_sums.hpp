@@ -211,7 +211,8 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[mayb
 #endif
 }
 
-/// A barrier of a warp's threads, which no load passes. Nothing on hosts.
+/// A barrier of the threads of a warp: what a thread loads behind it is not loaded before it. Hosts have no warps and
+/// wait for nobody.
 KOKKOS_FORCEINLINE_FUNCTION void warp_barrier() {
 #if defined(__CUDA_ARCH__)
   __syncwarp();

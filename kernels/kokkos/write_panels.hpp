@@ -70,7 +70,7 @@ struct FormulaPanels {
       const std::int64_t row = at.row0 + r * Cast::kStep;
       const Formula of = formula.row(row < cast.rows ? row : cast.rows - 1);
       f(r, of, of.load(Width{0}, at.col));
-      if (kParts > 1 && r % 2 == 1) warp_barrier();  // loads of further rows begin later, and nothing is spilled
+      if (kParts > 1 && r % 2 == 1) warp_barrier();  // loads of later rows begin later: fewer registers are spilled
     }
   }
   template <class AnyMember>
