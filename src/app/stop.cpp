@@ -7,7 +7,6 @@
 #include <spawn.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 
 #include "base/log.hpp"
@@ -32,10 +31,6 @@ void hold_outputs(const char* seconds, bool both) {
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
-void ignore_signals() {
-  for (const int signal : base::StopSignals::kSignals) std::signal(signal, SIG_IGN);
-}
-
 }  // namespace
 
 void StopRequests::begin_job(const comm::Environment& environment) {
@@ -43,13 +38,8 @@ void StopRequests::begin_job(const comm::Environment& environment) {
   signals_.on_second([&environment](const std::string& what) { environment.abort(ExitCode::failed, what); });
 }
 
-StopRequests::AfterHandlers::~AfterHandlers() {
-  if (ignore) ignore_signals();
-}
-
 void StopRequests::leave_launcher() {
-  after_.ignore = true;
-  ignore_signals();
+  signals_.ignore();
   constexpr const char* kSetByHydra = "MPI_LOCALNRANKS";
   if (signals_.first() == 0 || std::getenv(kSetByHydra) == nullptr) return;
   // Hydra leaves pipes of all ranks open in every rank.

@@ -37,13 +37,7 @@ class StopRequests {
   train::Stopping::Sources sources(const comm::Communicator& world) const;
 
  private:
-  /// What signals do when the handlers are gone.
-  struct AfterHandlers {
-    bool ignore = false;
-    ~AfterHandlers();
-  };
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  AfterHandlers after_;  // before signals_, whose destructor restores what signals did before
   base::StopSignals signals_;
 };
 

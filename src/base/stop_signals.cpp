@@ -90,6 +90,14 @@ void StopSignals::take_back() {
   }
 }
 
+void StopSignals::ignore() {
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  sigemptyset(&action.sa_mask);
+  before_.fill(action);
+  for (const int signal : kSignals) ::sigaction(signal, &action, nullptr);
+}
+
 StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
   over_ = true;

@@ -15,9 +15,9 @@
 namespace shard8::base {
 
 /// Catches the signals that request a stop of the run, SIGTERM, SIGUSR1, SIGINT and SIGHUP, from its construction to
-/// its destruction, which restores what they did before. The first signal is remembered, and the run reads it
-/// (first()). A second one ends the process. A SIGHUP that was ignored when the process started (nohup) stays ignored.
-/// One object at a time in a process.
+/// its destruction, which restores what they did before, or to ignore(). The first signal is remembered, and the run
+/// reads it (first()). A second one ends the process. A SIGHUP that was ignored when the process started (nohup) stays
+/// ignored. One object at a time in a process.
 class StopSignals {
  public:
   static constexpr std::array<int, 4> kSignals{SIGTERM, SIGUSR1, SIGINT, SIGHUP};
@@ -35,6 +35,10 @@ class StopSignals {
   /// Installs the handlers again. To be called after MPI_Init: MPICH installs one for SIGUSR1, by which its launcher
   /// can tell of dead processes, and after a signal asks the launcher for them. Without a launcher it waits for ever.
   void take_back();
+
+  /// From now on the signals are ignored, and still are when this object has gone: there is no moment between in which
+  /// they do what they did before this object.
+  void ignore();
 
   /// The signal that came first, 0 for none.
   int first() const;
