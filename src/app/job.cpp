@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 #include "app/commands.hpp"
@@ -102,6 +103,7 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     Job job{node, deck, log, std::move(world), runtime};
     return body(job);
   });
+  std::fflush(stdout);  // who kills this process in MPI_Finalize finds its report
   if (requests != nullptr) requests->end_job();
   environment.leave_with(code, [requests] {
     if (requests != nullptr) requests->leave_launcher();
