@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/cuda/cutlass_kernels.hpp"
-#include "kernels/cuda/device_attribute.hpp"
+#include "kernels/cuda/library_check.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

@@ -6,10 +6,10 @@
 #include <initializer_list>
 #include <limits>
 
-#include "kernels/cuda/device_attribute.hpp"
 #include "kernels/cuda/gemm_operands.hpp"
 #include "kernels/cuda/grouped_arguments.hpp"
 #include "kernels/cuda/grouped_kernels.hpp"
+#include "kernels/cuda/library_check.hpp"
 #include "kernels/cuda/workspace_parts.hpp"
 #include "kernels/planned/device_memory.hpp"
 #include "tensor/cuda/check.hpp"

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "tensor/cuda/check.hpp"
+
 namespace shard8::kernels::cuda {
 
 /// The version of the loaded library, "cuBLASLt 13.1.0". The headers may be of another version.
@@ -31,6 +33,14 @@ std::string cudnn_text(cudnnStatus_t status);
 
 inline void cudnn_check(cudnnStatus_t status, const char* expression, const char* file, int line) {
   if (status != CUDNN_STATUS_SUCCESS) cudnn_failed(status, expression, file, line);
+}
+
+/// What the current device has: its number of multiprocessors, its compute capability, and so on.
+inline int device_attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  SHARD8_CUDA_CHECK(cudaGetDevice(&device));
+  SHARD8_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
 }
 
 }  // namespace shard8::kernels::cuda

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/cutlass_gemm.hpp"
-#include "kernels/cuda/device_attribute.hpp"
 #include "kernels/cuda/library_check.hpp"
 #include "kernels/cuda/lt_search.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/host/attention_blocks.hpp"
-#include "kernels/host/transpose.hpp"
+#include "kernels/host/micro_gemm.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 
 namespace shard8::kernels {

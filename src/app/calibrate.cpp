@@ -21,7 +21,7 @@
 #include "comm/device.hpp"
 #include "comm/node.hpp"
 #include "deck/overlap.hpp"
-#include "machine/read.hpp"
+#include "machine/file.hpp"
 #include "profile/output_file.hpp"
 #include "profile/report.hpp"
 #include "train/conditions.hpp"

@@ -13,7 +13,7 @@
 #include "comm/environment.hpp"
 #include "comm/node.hpp"
 #include "deck/config.hpp"
-#include "profile/nvml.hpp"
+#include "profile/energy_counter.hpp"
 #include "tensor/exec.hpp"
 #include "train/device.hpp"
 

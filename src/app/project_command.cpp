@@ -14,7 +14,7 @@
 #include "base/version.hpp"
 #include "deck/fields.hpp"
 #include "deck/load.hpp"
-#include "machine/read.hpp"
+#include "machine/file.hpp"
 #include "project/report.hpp"
 #include "project/sweep.hpp"
 #include "train/plan/plan.hpp"

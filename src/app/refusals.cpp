@@ -31,7 +31,6 @@
 #include "project/skeleton_waits.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
-#include "train/initial_weights.hpp"
 #include "train/inputs.hpp"
 #include "train/verify.hpp"
 

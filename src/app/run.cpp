@@ -31,7 +31,7 @@
 #include "train/loop.hpp"
 #include "train/overlap/decision.hpp"
 #include "train/plan/plan.hpp"
-#include "train/saved_choices.hpp"
+#include "train/saved_run.hpp"
 #include "train/stopping.hpp"
 #include "train/verify.hpp"
 

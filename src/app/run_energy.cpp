@@ -8,8 +8,7 @@
 
 #include "app/device.hpp"
 #include "app/run_report.hpp"
-#include "profile/nvml.hpp"
-#include "profile/rapl.hpp"
+#include "profile/energy_counter.hpp"
 
 namespace shard8::app {
 

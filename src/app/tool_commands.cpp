@@ -28,7 +28,7 @@
 #include "trace/outputs.hpp"
 #include "trace/rank_trace.hpp"
 #include "train/restart_deck.hpp"
-#include "train/saved_config.hpp"
+#include "train/saved_run.hpp"
 #include "train/stored_weights.hpp"
 
 namespace shard8::app {

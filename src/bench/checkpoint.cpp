@@ -28,7 +28,7 @@
 #include "kernels/elementwise.hpp"
 #include "tensor/transfer.hpp"
 #include "train/checkpoints.hpp"
-#include "train/saved_shards.hpp"
+#include "train/saved_run.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::bench {

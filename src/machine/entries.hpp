@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,5 +48,17 @@ class SourceReader {
   std::vector<Source>& sources_;
   bool any_ = false;  // whether the file defines any; if not, that is an error of its own
 };
+
+/// Where the entries of a machine that is being read are in its file. Those of tables are in the order of the rows.
+struct Places {
+  std::vector<deck::Span> products, attention, kernels, collectives;
+  std::map<std::string, deck::Span, std::less<>> figures;  ///< by "group.key"
+};
+
+/// Adds an error for entries that contradict each other: the same row twice; a collective that takes less than half the
+/// time of a smaller one of the same operation and ranks; more ranks on a node than the node has devices; a product
+/// more than 5 % faster than the device's peak; a kernel that moves above 256 MiB at more than 1.2 times the bandwidth
+/// of the memory; an idle device that takes more than its limit of power.
+void check_together(deck::Diagnostics& errors, const Machine& machine, const Places& places);
 
 }  // namespace shard8::machine

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/read.hpp"
+#include "machine/file.hpp"
 
 #include <fmt/format.h>
 
@@ -16,10 +16,8 @@
 #include "deck/load.hpp"
 #include "deck/number.hpp"
 #include "deck/raw_deck.hpp"
-#include "machine/checks.hpp"
 #include "machine/entries.hpp"
 #include "machine/fields.hpp"
-#include "machine/rows.hpp"
 
 namespace shard8::machine {
 namespace {

@@ -12,8 +12,7 @@
 #include "base/text.hpp"
 #include "deck/number.hpp"
 #include "machine/fields.hpp"
-#include "machine/read.hpp"
-#include "machine/rows.hpp"
+#include "machine/file.hpp"
 
 namespace shard8::machine {
 namespace {

@@ -5,9 +5,8 @@
 #include <array>
 #include <vector>
 
-#include "model/embedding.hpp"
-#include "model/loss_head.hpp"
 #include "model/transformer_layer.hpp"
+#include "model/vocabulary.hpp"
 #include "tensor/arena.hpp"
 
 namespace shard8::model {

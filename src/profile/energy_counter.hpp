@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,5 +67,27 @@ struct EnergySources {
     for (auto& why : others.missing) missing.push_back(std::move(why));
   }
 };
+
+/// Names of a device that hold in every library and process. The device's number depends on CUDA_VISIBLE_DEVICES.
+struct DeviceNames {
+  std::string uuid{};  ///< "GPU-01234567-89ab-...", as CUDA tells it
+  std::string pci{};   ///< "0000:1b:00.0"
+};
+
+/// The path of NVIDIA's management library: what the environment variable SHARD8_NVML says, or libnvidia-ml.so.1.
+/// nvml_counter() loads the library.
+std::string nvml_library();
+
+/// The counter of the device's energy, with its clocks and its limit of power (NVML API reference:
+/// nvmlDeviceGetTotalEnergyConsumption, in mJ since the driver was loaded). A slice of a device (MIG) has none.
+EnergySources nvml_counter(const DeviceNames& device, const std::string& library = nvml_library());
+
+/// Where Linux shows RAPL's counters: the environment variable SHARD8_POWERCAP, or /sys/class/powercap.
+std::filesystem::path powercap_root();
+
+/// The counters of the node's processors and of their memory: in `root` the zones intel-rapl:N named package-* and
+/// their parts intel-rapl:N:M named dram (Linux, Documentation/power/powercap/powercap.rst; AMD's processors have the
+/// same names). psys and intel-rapl-mmio count the same energy once more and are not read.
+EnergySources rapl_counters(const std::filesystem::path& root = powercap_root());
 
 }  // namespace shard8::profile

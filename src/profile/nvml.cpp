@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/nvml.hpp"
+#include "profile/energy_counter.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

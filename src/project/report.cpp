@@ -10,7 +10,6 @@
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
 #include "profile/collective_log.hpp"
-#include "project/energy.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::project {

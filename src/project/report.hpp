@@ -8,7 +8,7 @@
 
 #include "profile/report.hpp"
 #include "profile/report_files.hpp"
-#include "project/goodput.hpp"
+#include "project/costs.hpp"
 #include "project/projection.hpp"
 #include "project/what_if.hpp"
 

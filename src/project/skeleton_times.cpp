@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "deck/load.hpp"
-#include "machine/read.hpp"
+#include "machine/file.hpp"
 #include "machine/times.hpp"
 #include "project/skeleton_waits.hpp"
 #include "tensor/dtype.hpp"

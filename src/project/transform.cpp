@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "project/transformation.hpp"
-#include "project/weights.hpp"
 
 namespace shard8::project {
 

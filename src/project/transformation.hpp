@@ -4,15 +4,78 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "deck/config.hpp"
 #include "model/parameters.hpp"
+#include "operation/operation.hpp"
 #include "project/stack.hpp"
-#include "project/step_list.hpp"
 
 namespace shard8::project {
+
+/// The operations of a step while they are changed. Each has an id that stays when others come and go: the `waits` of
+/// operations and `ahead` name ids, or -1 - k for entry k of the step before. The ids of the recorded operations are
+/// their indices.
+class StepList {
+ public:
+  struct Entry {
+    int id = 0;
+    operation::Operation operation;
+  };
+
+  explicit StepList(operation::Operations step) : ahead(std::move(step.ahead)) {
+    entries.reserve(step.list.size());
+    for (operation::Operation& o : step.list) entries.push_back({next_++, std::move(o)});
+  }
+
+  int new_id() { return next_++; }
+
+  /// Replaces the list by what `each` gives for its entries: it passes the entries to keep, to add and in which order
+  /// to its second argument. Waits of entries that are not passed on are those of the next entry that is.
+  using Pass = std::function<void(Entry entry)>;
+  void rewrite(const std::function<void(Entry& entry, const Pass& pass)>& each);
+
+  /// The list with indices in place of ids. Waits for what is not in the list, or comes later, are dropped, and so are
+  /// all but the first for the same. A collective outside the compute stream that nothing waits for, and that is not
+  /// ahead, is waited for by the first operation of the optimizer after it, or else by the last one of the list.
+  operation::Operations finish() &&;
+
+  std::vector<Entry> entries;
+  std::vector<int> ahead;
+
+ private:
+  int next_ = 0;
+};
+
+/// What remains of the weights of a layer of llama on one of `tensor` ranks if its MLP has no gate.
+inline double share_without_gate(const deck::ModelConfig& model, int tensor) {
+  const auto h = static_cast<double>(model.hidden), f = static_cast<double>(model.ffn);
+  const auto q = static_cast<double>(model.query_width()), k = static_cast<double>(model.key_width());
+  const double qk_norms = model.qk_norm ? 2 * static_cast<double>(model.head_width()) : 0;
+  const double others = (h * (q + 2 * k) + h * q) / tensor + 2 * h + qk_norms, projection = h * f / tensor;
+  return (others + 2 * projection) / (others + 3 * projection);
+}
+
+/// Whether an operation adds a micro-batch's reduced gradients to the gradient shards (fsdp.accumulate: sharded). It is
+/// of phase backward, but runs when the reduction is over, maybe in the next micro-batch.
+inline bool adds_gradients(const operation::Operation& operation) {
+  return operation.kernel() != nullptr && operation.kernel()->name == "add_gradients";
+}
+
+/// Whether a kernel works on weights or gradients of a whole unit: casts, sums of squares, the optimizer, zeros.
+inline bool is_of_weights(const operation::Kernel& kernel, const operation::Operation& operation) {
+  if (operation.location.linear) return false;
+  for (const char* of_tokens :
+       {"rope", "qk_norm", "rmsnorm", "layernorm", "embedding", "position", "make_sum", "residual"})
+    if (kernel.name.starts_with(of_tokens)) return false;
+  return true;
+}
 
 inline std::uint64_t scaled(std::uint64_t bytes, double factor) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * factor));

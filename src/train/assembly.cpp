@@ -16,7 +16,7 @@
 #include "train/algorithms.hpp"
 #include "train/conditions.hpp"
 #include "train/device.hpp"
-#include "train/initial_weights.hpp"
+#include "train/inputs.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::train {

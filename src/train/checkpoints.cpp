@@ -12,7 +12,7 @@
 #include "checkpoint/lock.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
-#include "train/saved_choices.hpp"
+#include "train/saved_run.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::train {

@@ -12,7 +12,7 @@
 #include "comm/agree.hpp"
 #include "train/checkpoints.hpp"
 #include "train/restart_deck.hpp"
-#include "train/saved_shards.hpp"
+#include "train/saved_run.hpp"
 #include "train/state_tensors.hpp"
 
 namespace shard8::train {

@@ -19,7 +19,6 @@
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"
 #include "tests/restart/program.hpp"
-#include "tests/restart/results.hpp"
 
 // Walks the register of what a run refuses before its first step, and holds `check` to it.
 

@@ -12,7 +12,7 @@
 
 #include "bench/calibrate.hpp"
 #include "deck/load.hpp"
-#include "machine/read.hpp"
+#include "machine/file.hpp"
 #include "profile/spread.hpp"
 #include "tests/support/execution.hpp"
 #include "train/record.hpp"

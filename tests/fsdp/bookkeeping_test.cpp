@@ -9,7 +9,7 @@
 #include <new>
 
 #include "fsdp/weight_store.hpp"
-#include "tests/fsdp/stores.hpp"
+#include "tests/fsdp/units.hpp"
 
 // How many bytes and calls of the host's allocator the lists of units, copies and slots take.
 

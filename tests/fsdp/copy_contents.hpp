@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fsdp/weight_store.hpp"
-#include "tests/fsdp/stores.hpp"
+#include "tests/fsdp/units.hpp"
 
 namespace shard8::tests {
 

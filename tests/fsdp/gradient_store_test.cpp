@@ -8,7 +8,7 @@
 #include <array>
 #include <cmath>
 
-#include "tests/fsdp/stores.hpp"
+#include "tests/fsdp/units.hpp"
 #include "tests/support/compare.hpp"
 
 namespace shard8 {

@@ -9,8 +9,7 @@
 
 #include "base/error.hpp"
 #include "machine/fields.hpp"
-#include "machine/read.hpp"
-#include "machine/table.hpp"
+#include "machine/file.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace shard8::fuzz {

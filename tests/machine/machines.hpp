@@ -11,8 +11,7 @@
 
 #include "base/error.hpp"
 #include "machine/fields.hpp"
-#include "machine/read.hpp"
-#include "machine/rows.hpp"
+#include "machine/file.hpp"
 #include "tests/deck/decks.hpp"
 
 namespace shard8::machine {

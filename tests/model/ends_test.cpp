@@ -6,11 +6,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/embedding.hpp"
 #include "model/linear.hpp"
-#include "model/loss_head.hpp"
+#include "model/vocabulary.hpp"
 #include "tests/model/module.hpp"
-#include "tests/model/reference/layer.hpp"
+#include "tests/model/reference/reference.hpp"
 #include "tests/support/compare.hpp"
 
 // Embedding and head, which are sharded over the vocabulary.

@@ -7,7 +7,7 @@
 
 #include "model/activations.hpp"
 #include "tests/model/fp8_module.hpp"
-#include "tests/model/reference/layer.hpp"
+#include "tests/model/reference/reference.hpp"
 
 namespace shard8::tests {
 

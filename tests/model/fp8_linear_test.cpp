@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tests/model/fp8_module.hpp"
-#include "tests/model/reference/operations.hpp"
+#include "tests/model/reference/reference.hpp"
 #include "tests/support/compare.hpp"
 
 // Single linears. Their inputs are given, so the reference casts exactly what they cast; a reference with a fault

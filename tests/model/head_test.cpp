@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/linear.hpp"
-#include "model/loss_head.hpp"
+#include "model/vocabulary.hpp"
 #include "tests/model/module.hpp"
 
 // How the head cuts its tokens, and that a direct gather of its input changes no bit.

@@ -10,7 +10,7 @@
 #include "kernels/rope.hpp"
 #include "model/activations.hpp"
 #include "tests/model/module.hpp"
-#include "tests/model/reference/layer.hpp"
+#include "tests/model/reference/reference.hpp"
 #include "tests/support/compare.hpp"
 
 namespace shard8 {

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "tests/model/module.hpp"
-#include "tests/model/reference/operations.hpp"
+#include "tests/model/reference/reference.hpp"
 
 namespace shard8 {
 namespace {

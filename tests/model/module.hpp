@@ -14,7 +14,7 @@
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
 #include "tensor/arena.hpp"
-#include "tests/model/reference/operations.hpp"
+#include "tests/model/reference/reference.hpp"
 
 namespace shard8::tests {
 

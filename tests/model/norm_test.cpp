@@ -7,7 +7,7 @@
 
 #include "model/linear.hpp"
 #include "tests/model/module.hpp"
-#include "tests/model/reference/layer.hpp"
+#include "tests/model/reference/reference.hpp"
 
 namespace shard8 {
 namespace {

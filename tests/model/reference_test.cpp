@@ -7,8 +7,7 @@
 #include <functional>
 #include <random>
 
-#include "tests/model/reference/cast.hpp"
-#include "tests/model/reference/operations.hpp"
+#include "tests/model/reference/reference.hpp"
 
 // Compares the reference's gradients with finite differences of the reference's results.
 

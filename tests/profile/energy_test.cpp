@@ -14,8 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "profile/nvml.hpp"
-#include "profile/rapl.hpp"
+#include "profile/energy_counter.hpp"
 #include "profile/report_files.hpp"
 #include "tests/profile/job_of_threads.hpp"
 #include "tests/profile/synthetic.hpp"

@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "deck/load.hpp"
-#include "machine/read.hpp"
+#include "machine/file.hpp"
 #include "machine/times.hpp"
 #include "project/tasks.hpp"
 #include "tests/io/files.hpp"

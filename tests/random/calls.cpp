@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/random/calls.hpp"
+#include "tests/random/trial.hpp"
 
 #include <fmt/format.h>
 

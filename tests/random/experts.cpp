@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/random/experts.hpp"
+#include "tests/random/random_deck.hpp"
 
 #include <algorithm>
 #include <span>

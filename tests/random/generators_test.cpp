@@ -51,7 +51,7 @@ TEST(Generators, EveryKeyOfTheTableHasOneOrAReason) {
       const std::string path = fmt::format("{}.{}", group.name, field.key);
       keys.insert(path);
       ASSERT_TRUE(times.contains(path)) << path << " is never drawn: give it a generator in "
-                                        << "tests/random/generators.cpp, or a reason in keys_not_drawn.cpp";
+                                        << "tests/random/generators.cpp, or a reason in random_deck.cpp";
       EXPECT_EQ(times.at(path), 1) << path << " is listed more than once";
     }
   }

@@ -25,7 +25,6 @@
 #include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
-#include "tests/random/calls.hpp"
 #include "tests/random/random_deck.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/train/checkpointed.hpp"

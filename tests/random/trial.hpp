@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -19,7 +20,9 @@
 
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
+#include "profile/collective_log.hpp"
 #include "tests/random/random_deck.hpp"
+#include "train/setup.hpp"
 #include "train/trainer.hpp"
 
 namespace shard8::test {
@@ -198,5 +201,16 @@ struct Shrunk {
 /// smaller, one at a time; a change stays if the deck still fails. `run` trains a deck. Collective if `run` is.
 Shrunk shrink(const RandomDeck& deck, const Verdict& verdict, const std::filesystem::path& folder,
               const std::function<Verdict(const RandomDeck&)>& run);
+
+/// How often collectives of a kind were called, and the bytes of all these calls.
+struct Calls {
+  std::uint64_t calls = 0, bytes = 0;
+};
+using CallsByKind = std::map<profile::CollectiveKey, Calls>;
+
+/// One line for each kind, as those of a rank.
+std::string text_of(int rank, const CallsByKind& all);
+/// Those of so many steps, as they are planned.
+CallsByKind planned_calls(const train::Setup& setup, std::uint64_t steps);
 
 }  // namespace shard8::test

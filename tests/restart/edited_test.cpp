@@ -9,7 +9,6 @@
 
 #include "tests/io/files.hpp"
 #include "tests/restart/program.hpp"
-#include "tests/restart/results.hpp"
 
 // Restarts with a deck that was edited, as users run the program.
 

@@ -9,7 +9,7 @@
 #include "checkpoint/directory.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/restart/faulty.hpp"
-#include "tests/restart/results.hpp"
+#include "tests/restart/program.hpp"
 
 // Checkpoints that are damaged, as users meet them: the program restarts.
 

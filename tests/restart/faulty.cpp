@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "tests/restart/results.hpp"
+#include "tests/restart/program.hpp"
 
 namespace shard8::test {
 

@@ -12,7 +12,6 @@
 #include "checkpoint/manifest.hpp"
 #include "tests/io/files.hpp"
 #include "tests/restart/program.hpp"
-#include "tests/restart/results.hpp"
 
 // Whose training a run is: docs/checkpoint.md, "Identity". Runs of the program, one rank each.
 

@@ -7,7 +7,6 @@
 
 #include "tests/io/files.hpp"
 #include "tests/restart/program.hpp"
-#include "tests/restart/results.hpp"
 
 // 40 steps in one go against 20 steps, a stop and a restart, as users run the program.
 

@@ -13,7 +13,7 @@
 
 #include "checkpoint/directory.hpp"
 #include "tests/restart/faulty.hpp"
-#include "tests/restart/results.hpp"
+#include "tests/restart/program.hpp"
 
 // What goes wrong while a run writes checkpoints: the user is warned, training goes on, and nothing that was good is
 // damaged.

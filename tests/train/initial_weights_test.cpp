@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train/initial_weights.hpp"
+#include "train/inputs.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

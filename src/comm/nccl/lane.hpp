@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "comm/nccl/call.hpp"
-#include "comm/nccl/calls_under_way.hpp"
 #include "tensor/cuda/stream.hpp"
 
 namespace shard8::comm::nccl {

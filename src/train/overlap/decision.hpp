@@ -7,7 +7,7 @@
 
 #include "profile/figures.hpp"
 #include "train/assembly.hpp"
-#include "train/saved_choices.hpp"
+#include "train/saved_run.hpp"
 
 namespace shard8::train {
 

@@ -18,7 +18,7 @@
 #include "comm/environment.hpp"
 #include "comm/nccl/device.hpp"
 #include "tensor/cuda/stream.hpp"
-#include "tests/comm/nccl/rank_device.hpp"
+#include "tests/comm/nccl/job.hpp"
 
 namespace {
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <mpi.h>
 
 #include <cstdio>
@@ -124,6 +125,15 @@ class Block {
 inline void keep_busy(const Job& j, const Block& block, std::size_t bytes, int times) {
   for (int i = 0; i < times; ++i)
     SHARD8_CUDA_CHECK(cudaMemsetAsync(block.tensor({1}, tensor::DType::u8).data, i, bytes, j.compute));
+}
+
+using shard8::tests::kSkipped;
+
+/// Makes this rank's device the current one. False, on every rank, where a node has fewer than ranks.
+inline bool take_device(MPI_Comm world) {
+  const auto device = shard8::tests::rank_device(world);
+  if (device) SHARD8_CUDA_CHECK(cudaSetDevice(*device));
+  return device.has_value();
 }
 
 }  // namespace shard8::comm::tests

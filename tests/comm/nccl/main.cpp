@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include "tests/comm/nccl/job.hpp"
-#include "tests/comm/nccl/rank_device.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/mpi_program.hpp"
 #include "tests/support/rank_printer.hpp"

@@ -16,7 +16,7 @@
 #include "comm/peer/peer_memory.hpp"
 #include "kernels/moe_dispatch.hpp"
 #include "tensor/runtime.hpp"
-#include "tests/comm/peer/chance.hpp"
+#include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "comm/peer/peer_memory.hpp"
-#include "tests/comm/peer/chance.hpp"
+#include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {
 namespace {

@@ -12,8 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/comm/peer/chance.hpp"
-#include "tests/comm/peer/one_process_sums.hpp"
+#include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/comm/peer/one_process_sums.hpp"
+#include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {
 namespace {

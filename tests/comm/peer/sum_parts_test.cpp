@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/mpi/sums.hpp"
-#include "tests/comm/peer/one_process_sums.hpp"
+#include "tests/comm/peer/one_process.hpp"
 
 // The kernel that sums parts has the bits of hosts, in both orders.
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/model/reference/cast.hpp"
+#include "tests/model/reference/reference.hpp"
 
 #include <algorithm>
 #include <cfloat>

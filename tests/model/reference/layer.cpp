@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/model/reference/layer.hpp"
+#include "tests/model/reference/reference.hpp"
 
 #include <algorithm>
 #include <cmath>
-
-#include "tests/model/reference/operations.hpp"
 
 namespace shard8::tests::reference {
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/model/reference/operations.hpp"
+#include "tests/model/reference/reference.hpp"
 
 #include <cmath>
 #include <numbers>

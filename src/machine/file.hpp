@@ -26,4 +26,11 @@ std::string write(const Machine& machine);
 /// Sorts the tables by what their rows are: by kind and formats, name, or nodes, operation and ranks, then by sizes.
 void sort_rows(Machine& machine);
 
+/// All groups, keys and forms of rows: as "yaml", a file to be filled in with comments, which read_text() takes as it
+/// is, or as "markdown", tables for docs/projection.md. Throws Error(deck) for another format.
+std::string print_table(std::string_view format);
+
+/// What a machine file gives, a line for each group that has entries: how many, and their sources.
+std::string summary(const Machine& machine);
+
 }  // namespace shard8::machine
