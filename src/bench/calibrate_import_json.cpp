@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
-#include <set>
 #include <vector>
 
 #include "base/text.hpp"
@@ -20,24 +21,61 @@ using Json = nlohmann::json;
 double number_at(const Json& object, const char* key, const std::string& place) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number() || !(found->get<double>() > 0))
-    refuse_import(place, fmt::format("{} is {}, but must be a number above 0", key,
-                                     found == object.end() ? "missing" : base::quotable(found->dump())));
+    refuse_import(place,
+                  fmt::format("{} is {}, but must be a number above 0", key,
+                              found == object.end() ? "missing" : base::quotable(found->dump())),
+                  kMeasureAgain);
   return found->get<double>();
 }
 
-void read_nccl_json(Import& import, const Json& json) {
-  std::set<std::string> hosts;
+std::int64_t whole_at(const Json& object, const char* key, const std::string& place) {
+  constexpr double kMost = 1e9;  // chosen: above any number of ranks and any extent of a product
+  const double value = number_at(object, key, place);
+  if (value > kMost || value != std::floor(value))
+    refuse_import(place, fmt::format("{} is {}, but must be a whole number from 1 to {:.0f}", key, value, kMost),
+                  kMeasureAgain);
+  return static_cast<std::int64_t>(value);
+}
+
+/// Error(deck) if a number of wrong elements is there and is not 0.
+void require_right(const Json& object, const char* key, const std::string& place) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null() || (found->is_number() && found->get<double>() == 0)) return;
+  refuse_import(place, fmt::format("{} is {}: data came out wrong", key, base::quotable(found->dump())), kMeasureAgain);
+}
+
+/// The ranks of each host. `devices` has one entry for each process, and a process may use several devices.
+void read_shape(Import& import, const Json& json) {
   const Json config = json.value("config", Json::object());
   const Json devices = config.contains("devices") ? config["devices"] : json.value("devices", Json::array());
-  for (const Json& device : devices) hosts.insert(device.value("hostname", ""));
-  // `devices` has one entry for each process. A process may use several devices.
-  const int each = std::max(1, config.value("ngpus", 1)) * std::max(1, config.value("nthreads", 1));
-  import.set_shape(static_cast<int>(devices.size()) * each, static_cast<int>(hosts.size()));
+  std::int64_t each = 1;
+  for (const char* const key : {"ngpus", "nthreads"})
+    if (config.contains(key)) each *= whole_at(config, key, import.file + ": config");
+  std::map<std::string, std::int64_t> ranks_of;
+  const std::string place = import.file + ": devices";
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const Json& device = devices[i];
+    if (!device.is_object() || device.value("hostname", "").empty())
+      refuse_import(fmt::format("{}[{}]", place, i), "it has no hostname", kMeasureAgain);
+    ranks_of[device["hostname"]] += each;
+    if (device.value("group", 0) != devices[0].value("group", 0))
+      refuse_import(place, "its ranks are several groups that ran at once",
+                    "measure one group: unset NCCL_TESTS_SPLIT");
+  }
+  import.set_shape(ranks_of, place);
+}
+
+void read_nccl_json(Import& import, const Json& json) {
+  read_shape(import, json);
   std::optional<Collective> op;
   const Json arguments = json.value("args", Json::array());
   if (!arguments.empty() && arguments[0].is_string()) {
-    const auto program = arguments[0].get<std::string>();
-    op = operation_in(program.substr(program.find_last_of('/') + 1));
+    std::string program = arguments[0].get<std::string>();
+    program = program.substr(program.find_last_of('/') + 1);
+    op = operation_in(program);
+    if (!op && program.ends_with("_perf"))
+      refuse_import(import.file + ": args",
+                    fmt::format("'{}' times no collective of a machine file", base::quotable(program)));
   }
   if (!op) op = import.operation_of_name();
   import.need_shape();
@@ -45,15 +83,23 @@ void read_nccl_json(Import& import, const Json& json) {
   for (const Json& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
     if (!row.is_object()) refuse_import(place, "it is no object");
-    const std::optional<Collective> own = op ? op : operation_in(row.value("experiment_name", ""));
-    const Collective kind = import.need(own);
+    const std::optional<Collective> own = operation_in(row.value("experiment_name", ""));
+    if (op && own && *op != *own)
+      refuse_import(place,
+                    fmt::format("experiment_name is '{}', but the program or the file is named {}",
+                                base::quotable(row.value("experiment_name", "")), name_of(*op)),
+                    "name the file after the program, as in all_gather_perf.json");
+    const Collective kind = import.need(op ? op : own);
+    for (const char* const which : {"in_place", "out_of_place"})
+      if (row.contains(which) && row[which].is_object()) require_right(row[which], "nwrong", place + "." + which);
     const bool has_in = row.contains("in_place") && row["in_place"].is_object();
     const char* const which = has_in && in_place(kind) ? "in_place" : "out_of_place";
     if (!row.contains(which) || !row[which].is_object())
       refuse_import(place, fmt::format("it has no object '{}'", which));
     if (row.contains("size") && row["size"].is_number() && row["size"].get<double>() == 0) continue;  // moves nothing
-    import.add(kind, number_at(row, "size", place), number_at(row[which], "time", place + "." + which));
+    import.add(kind, number_at(row, "size", place), number_at(row[which], "time", place + "." + which), place);
   }
+  require_right(json.value("out_of_bounds", Json::object()), "count", import.file + ": out_of_bounds");
 }
 
 /// The product that a row of `bench gemm` means: its factors' formats and how they lie tell which of a layer's products
@@ -70,13 +116,22 @@ std::vector<operation::Product> products_of(const Json& row, const std::string& 
       if (name == tensor::name_of(d)) return d;
     refuse_import(place, fmt::format("'{}' is no dtype of a product", base::quotable(name)));
   };
-  operation::Product p{.rows = static_cast<std::int64_t>(number_at(row, "m", place)),
-                       .cols = static_cast<std::int64_t>(number_at(row, "n", place)),
-                       .inner = static_cast<std::int64_t>(number_at(row, "k", place)),
+  operation::Product p{.rows = whole_at(row, "m", place),
+                       .cols = whole_at(row, "n", place),
+                       .inner = whole_at(row, "k", place),
                        .left = {dtype(m[5])},
                        .right = {dtype(m[10])},
                        .out = dtype(m[1]),
                        .accumulate = m[4] == "+="};
+  const auto has = [&](std::size_t group, std::int64_t a, std::int64_t b) {
+    const std::string one = m[group], other = m[group + 1], x = std::to_string(a), y = std::to_string(b);
+    return (one == x && other == y) || (one == y && other == x);
+  };
+  if (!has(2, p.rows, p.cols) || !has(7, p.rows, p.inner) || !has(12, p.inner, p.cols))
+    refuse_import(
+        place,
+        fmt::format("m, n and k are {}, {} and {}, but product is '{}'", p.rows, p.cols, p.inner, base::quotable(text)),
+        kMeasureAgain);
   using Kind = operation::Product::Kind;
   using tensor::Scaling;
   const bool fp8 = tensor::size_of(p.left.dtype) == 1;
@@ -113,32 +168,30 @@ void read_gemm(Import& import, const Json& json) {
     const std::string place = fmt::format("{}: rows[{}]", import.file, i++);
     if (!row.is_object()) refuse_import(place, "it is no object");
     if (!row.contains("product_ms") || row["product_ms"].is_null()) continue;  // was not timed
-    for (const operation::Product& product : products_of(row, place)) {
-      machine::ProductTime time;
-      time.seconds = 1e-3 * number_at(row, "product_ms", place);
-      time.product = product;
-      import.rows.products.push_back(time);
-    }
+    for (const operation::Product& product : products_of(row, place))
+      import.add(product, number_at(row, "product_ms", place), place);
   }
 }
 
 void read_bench_collectives(Import& import, const Json& json) {
+  import.any_distance = true;
   std::size_t i = 0;
-  const bool given = import.nodes != 0;
   for (const Json& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
     const std::string name = row.value("operation", "");
     const std::optional<Collective> op = operation_in(name);
     if (!op) refuse_import(place, fmt::format("operation is '{}'", base::quotable(name)));
-    const int ranks = static_cast<int>(number_at(row, "ranks", place));
-    if (!given) {
+    const std::int64_t ranks = whole_at(row, "ranks", place);
+    if (ranks < 2) refuse_import(place, "it has 1 rank, which sends nothing", kMeasureAgain);
+    require_right(row, "nwrong", place);
+    if (!import.given) {
       import.nodes = 1;
-      import.ranks = ranks;
+      import.ranks = static_cast<int>(ranks);
     } else if (import.nodes * import.ranks != ranks) {
       refuse_import(place, fmt::format("it has {} ranks, but {} x {} were given", ranks, import.nodes, import.ranks),
                     "give NODESxRANKS with that product, or only the file where all ranks are on one node");
     }
-    import.add(*op, number_at(row, "size", place), number_at(row, "time_us", place));
+    import.add(*op, number_at(row, "size", place), number_at(row, "time_us", place), place);
   }
 }
 
@@ -151,6 +204,8 @@ void read_json(Import& import) {
   } catch (const Json::parse_error& e) {
     const auto end = import.text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, import.text.size()));
     refuse_import(fmt::format("{}:{}", import.file, 1 + std::count(import.text.begin(), end, '\n')), "it is no JSON");
+  } catch (const Json::exception& e) {
+    refuse_import(import.file, fmt::format("it has a number that is too large ({})", e.what()), kMeasureAgain);
   }
   try {
     if (json.value("bench", "") == "gemm") return read_gemm(import, json);

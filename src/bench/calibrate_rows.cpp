@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
@@ -34,6 +35,21 @@ int add_collective_rows(std::vector<CollectiveTime>& to, const std::vector<Colle
 }
 
 namespace {
+
+/// How many rows of a file have keys that are in a machine.
+int known_rows(const machine::Machine& in, const ImportedRows& rows) {
+  const auto count = [](const auto& mine, const auto& theirs, const auto& same) {
+    return std::count_if(theirs.begin(), theirs.end(), [&](const auto& row) {
+      return std::any_of(mine.begin(), mine.end(), [&](const auto& m) { return same(m, row); });
+    });
+  };
+  const auto known =
+      count(in.products, rows.products,
+            [](const auto& a, const auto& b) { return WorkKey::of(a.product) == WorkKey::of(b.product); }) +
+      count(in.collectives, rows.collectives,
+            [](const auto& a, const auto& b) { return kind_of_row(a) == kind_of_row(b) && a.bytes == b.bytes; });
+  return static_cast<int>(known);
+}
 
 /// Adds the rows of tables whose keys are not there. `source_of` gives a row's source in `to`.
 template <class Rows, class SourceOf>
@@ -72,7 +88,13 @@ std::vector<std::string> add_tables(machine::Machine& to, const Rows& from, cons
 std::vector<std::string> add_imported(machine::Machine& to, const ImportedRows& imported) {
   const std::string name = imported.file.substr(imported.file.find_last_of('/') + 1);
   const int source = to.add_source(machine::Source::Kind::imported, "import", name);
-  return add_tables(to, imported, imported.file, [&](const auto&) { return source; });
+  std::vector<std::string> remarks;
+  if (const int known = known_rows(to, imported); known > 0)
+    remarks.push_back(fmt::format("{}: {} left out: measured here, or in a file that was imported before",
+                                  imported.file, base::count(known, "row was", "rows were")));
+  for (std::string& remark : add_tables(to, imported, imported.file, [&](const auto&) { return source; }))
+    remarks.push_back(std::move(remark));
+  return remarks;
 }
 
 std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& base) {
