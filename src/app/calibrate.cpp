@@ -198,8 +198,21 @@ class Calibration {
     comm::agree_on_root(world_, 0, [&] {
       profile::require_writable(arguments_.out, kOutRemedy);
       if (!arguments_.base.empty()) base_ = machine::read(arguments_.base);
-      for (const std::string& file : arguments_.imports) imports_.push_back(bench::read_import(file));
+      for (const std::string& file : arguments_.imports) {
+        imports_.push_back(bench::read_import(file));
+        for (const std::string& remark : imports_.back().remarks) warn("calibrate: " + remark);
+        require_other_file(imports_.back().file);
+      }
+      for (const std::string& deck : arguments_.decks) require_other_file(deck);
     });
+  }
+
+  /// Error(deck) if --out is a file that is only read.
+  void require_other_file(const std::string& read) const {
+    std::error_code ignored;
+    if (fs::equivalent(arguments_.out, read, ignored))
+      base::fail(base::ExitCode::deck,
+                 "{}: error: --out would replace this file, which is read: give --out another one", read);
   }
 
   void load_decks() {
@@ -276,14 +289,27 @@ class Calibration {
     }
     machine::sort_rows(m);
     const std::string text = machine::write(m);
-    profile::write_output(arguments_.out, text, kOutRemedy);
     for (const std::string& remark : remarks) warn("calibrate: " + remark);
+    require_readable(text);
+    profile::write_output(arguments_.out, text, kOutRemedy);
     logger_.info("{}: {}, {} of attention, {}, {}; {}", arguments_.out,
                  base::count(static_cast<std::int64_t>(m.products.size()), "product", "products"), m.attention.size(),
                  base::count(static_cast<std::int64_t>(m.kernels.size()), "kernel", "kernels"),
                  base::count(static_cast<std::int64_t>(m.collectives.size()), "collective", "collectives"),
                  base::count(static_cast<std::int64_t>(m.sources.size()), "source", "sources"));
-    machine::read_text(text, arguments_.out);  // what was measured may contradict a data sheet or the base
+  }
+
+  /// Error(deck) for the text of a machine file that no command would read: what was measured may contradict a data
+  /// sheet, an import or the base. The text is then in OUT.refused, and OUT is as it was.
+  void require_readable(const std::string& text) const {
+    const std::string refused = arguments_.out + ".refused";
+    try {
+      machine::read_text(text, refused);
+    } catch (const base::Error& error) {
+      profile::write_output(refused, text, kOutRemedy);
+      base::fail(error.code(), "{}\n{} is not written: what was measured has these errors, and is in {}", error.what(),
+                 arguments_.out, refused);
+    }
   }
 
   Job& job_;

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -18,6 +17,7 @@
 
 #include "base/utc.hpp"
 #include "base/version.hpp"
+#include "profile/output_file.hpp"
 #include "tests/envelope/measured.hpp"
 #include "tests/support/long_run.hpp"
 #include "tests/support/mpi_program.hpp"
@@ -75,7 +75,8 @@ class Program {
     if (!options_.write.empty() && ranks_.rank() == 0) {
       const Provenance provenance{command, std::string(base::version().git_hash),
                                   base::utc_text(base::unix_now()).substr(0, 10), options_.seed};
-      std::ofstream(options_.write) << envelope_text(measurements_.pairs(), options_.steps, provenance);
+      profile::write_output(options_.write, envelope_text(measurements_.pairs(), options_.steps, provenance),
+                            "give --write a file in");
     }
     return !options_.judge || judge();
   }
