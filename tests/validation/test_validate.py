@@ -180,6 +180,72 @@ class OtherRows(unittest.TestCase):
         self.assertAlmostEqual(summary.compute, 0)
 
 
+class Efficiencies(unittest.TestCase):
+    """Files of --efficiencies."""
+    GOOD = {"stack": "torchtitan eager", "precision": "BF16", "efficiency": 0.8, "flops_per_s": 4e14, "anchor": "x"}
+
+    @staticmethod
+    def write(*pairs, **more):
+        pathlib.Path("e.json").write_text(json.dumps({"format": 1, "pairs": list(pairs), **more}), encoding="utf-8")
+
+    def refused(self, *parts):
+        with self.assertRaises(Refused) as caught:
+            efficiencies.read("e.json")
+        for part in parts:
+            self.assertIn(part, str(caught.exception))
+
+    def test_good_ones_are_read(self):
+        self.write(self.GOOD, {**self.GOOD, "precision": "float8", "efficiency": 1.1})
+        pathlib.Path("e.json").write_bytes(b"\xef\xbb\xbf" + pathlib.Path("e.json").read_bytes())
+        self.assertEqual([(pair.precision, pair.efficiency) for pair in efficiencies.read("e.json")],
+                         [("bf16", 0.8), ("float8", 1.1)])
+        shipped = efficiencies.read(REPOSITORY / "inputs" / "stacks" / "efficiencies.json")
+        efficiencies.write("again.json", shipped)
+        self.assertEqual(efficiencies.read("again.json"), shipped)
+
+    def test_values_are_checked(self):
+        where = "e.json: pairs[0] (torchtitan eager, BF16): "
+        for key, value, part in (
+                ("efficiency", "0.8", 'efficiency is "0.8", expected a number from 0.65 to 1.1'),
+                ("efficiency", float("nan"), "efficiency is NaN"), ("efficiency", True, "efficiency is true"),
+                ("efficiency", -1, "efficiency is -1"), ("efficiency", 50, "efficiency is 50"),
+                ("efficiency", None, "efficiency is null"), ("flops_per_s", 0, "flops_per_s is 0, expected a number above 0"),
+                ("flops_per_s", float("inf"), "flops_per_s is Infinity"), ("anchor", "", 'anchor is "", expected a text'),
+                ("anchor", 5, "anchor is 5"), ("speed", 1, "unknown key 'speed'")):
+            self.write({**self.GOOD, key: value})
+            self.refused(where + part)
+        self.write({**self.GOOD, "stack": 7}, {key: value for key, value in self.GOOD.items() if key != "anchor"}, "pair")
+        self.refused("pairs[0] (7, BF16): stack is 7", "pairs[1] (torchtitan eager, BF16): 'anchor' is missing",
+                     'pairs[2]: "pair" is no object')
+        self.write(self.GOOD, {**self.GOOD, "precision": "bf16"})
+        self.refused("pairs[1] (torchtitan eager, bf16): a pair above is the same")
+
+    def test_files_are_checked(self):
+        for text, part in (("[]", "it has no list 'pairs'"), ('{"pairs": {}}', "it has no list 'pairs'"),
+                           ('{"pairs": []}', "format is null, expected 1"), ("{", "cannot read the efficiencies"),
+                           ('{"format": true, "pairs": []}', "format is true, expected 1")):
+            pathlib.Path("e.json").write_text(text, encoding="utf-8")
+            self.refused("e.json: " + part)
+
+    def test_a_file_that_is_only_read_must_exist(self):
+        table = write("two.csv", [row for row in table_of() if row["id"] == "r02"])
+        done = validate(table, "--efficiencies", "nope.json")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("nope.json: there is no such file of efficiencies", done.stderr)
+        self.write({**self.GOOD, "efficiency": 50})
+        done = validate(table, "--efficiencies", "e.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(efficiencies.read("nope.json"), [])  # with --write, which makes it
+
+    def test_a_failed_write_leaves_the_file(self):
+        self.write(self.GOOD)
+        before = pathlib.Path("e.json").read_bytes()
+        with self.assertRaises((TypeError, ValueError)):
+            efficiencies.write("e.json", [efficiencies.Efficiency("a", "bf16", object(), 1.0, "x")])
+        self.assertEqual(pathlib.Path("e.json").read_bytes(), before)
+
+
 class Errors(unittest.TestCase):
     def refused(self, change, *parts, columns=None):
         table = table_of()[:3]
@@ -217,6 +283,21 @@ class Errors(unittest.TestCase):
                                PROGRAM], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no such machine file", done.stderr)
+
+    def test_lines_are_those_of_the_file(self):
+        table = table_of()[:4]
+        table[0]["note"] = 'two\nlines, "quoted"'
+        table[1]["note"], table[1]["seq"], table[3]["gpus"] = "two\nlines", "8k", "16"
+        done = validate(write("breaks.csv", table))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"breaks.csv:4: row {table[1]['id']}: column seq", done.stderr)  # the line on which the row begins
+        self.assertIn(f"breaks.csv:7: row {table[3]['id']}: column gpus", done.stderr)
+
+    def test_a_byte_order_mark_is_no_column(self):
+        path = write("marked.csv", table_of())
+        text = path.read_bytes()
+        path.write_bytes(b"\xef\xbb\xbf" + text)
+        self.assertEqual(rows.read(path), rows.read(ROWS))
 
     def test_of_two_anchors(self):
         table = [row | {"anchor": "yes"} for row in table_of() if row["id"] in ("r02", "r05")]

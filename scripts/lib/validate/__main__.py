@@ -7,6 +7,8 @@ import pathlib
 import shutil
 import sys
 
+from study.whole_file import write_whole
+
 from . import Refused, efficiencies, projection, report, results, rows, stacks
 
 
@@ -63,13 +65,17 @@ def run(options):
     if errors:
         raise Refused(list(dict.fromkeys(errors)))
     kept_file = pathlib.Path(options.efficiencies or repository / "inputs" / "stacks" / "efficiencies.json")
-    fitted, kept = efficiencies.fit_all(project, table, efficiencies.read(kept_file))
+    only_read = options.efficiencies is not None and not options.write
+    fitted, kept = efficiencies.fit_all(project, table, efficiencies.read(kept_file, must_exist=only_read))
     found = results.of_rows(project, table, fitted + kept)
     sys.stdout.write(report.page(found, fitted) if options.page else report.as_json(found) if options.json else
                      report.table(found, fitted, kept))
     if options.write:
-        efficiencies.write(kept_file, fitted + kept)
-        (repository / "docs" / "validation.md").write_text(report.page(found, fitted), encoding="utf-8")
+        try:
+            efficiencies.write(kept_file, fitted + kept)
+            write_whole(repository / "docs" / "validation.md", report.page(found, fitted))
+        except OSError as error:
+            raise Refused(f"cannot write {error.filename}: {error.strerror}", 3) from error
 
 
 def main():

@@ -7,10 +7,14 @@ import dataclasses
 import json
 import os
 
+from study.whole_file import write_whole
+
 from . import Refused, projection
 from .rows import is_fp8
 
 FORMAT = 1
+MOST_FLOPS = 1e18  # of a GPU, a second
+REMEDY = "name another file, or remove it and run scripts/validate with --write"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,25 +26,61 @@ class Efficiency:
     anchor: str  # "r01, SOURCE"
 
 
-def read(path):
+def read(path, must_exist=False):
+    """The pairs of a file; none without a file, unless it must exist. Refused with every error of the file."""
     if not os.path.exists(path):
+        if must_exist:
+            raise Refused(f"{path}: there is no such file of efficiencies: name one, or let --write make it")
         return []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             found = json.load(file)
-        if found["format"] != FORMAT:
-            raise ValueError(f"format {found['format']}, expected {FORMAT}")
-        return [Efficiency(**pair) for pair in found["pairs"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{path}: cannot read the efficiencies: {error}: remove the file and run scripts/validate with "
-                      "--write") from error
+    except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Refused(f"{path}: cannot read the efficiencies: {why}: {REMEDY}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("pairs"), list):
+        raise Refused(f"{path}: it has no list 'pairs': {REMEDY}")
+    if found.get("format") != FORMAT or isinstance(found["format"], bool):
+        raise Refused(f"{path}: format is {json.dumps(found.get('format'))}, expected {FORMAT}: {REMEDY}")
+    errors, pairs = [], {}
+    for index, item in enumerate(found["pairs"]):
+        if pair := _pair(f"{path}: pairs[{index}]", item, errors):
+            if (pair.stack, pair.precision) in pairs:
+                errors.append(f"{path}: pairs[{index}] ({pair.stack}, {pair.precision}): a pair above is the same: "
+                              "leave one of them")
+            pairs[pair.stack, pair.precision] = pair
+    if errors:
+        raise Refused(errors)
+    return list(pairs.values())
+
+
+def _pair(where, item, errors):
+    """A pair of the file, or None with errors."""
+    if not isinstance(item, dict):
+        errors.append(f"{where}: {json.dumps(item)} is no object")
+        return None
+    before, names = len(errors), [field.name for field in dataclasses.fields(Efficiency)]
+    where += f" ({item.get('stack')}, {item.get('precision')})"
+    errors += [f"{where}: '{name}' is missing" for name in names if name not in item]
+    errors += [f"{where}: unknown key '{name}': keys are {', '.join(names)}" for name in item if name not in names]
+    for name in names:
+        value = item.get(name, "-")
+        if name in ("efficiency", "flops_per_s"):
+            low, high = (projection.LOWEST, projection.HIGHEST) if name == "efficiency" else (0, MOST_FLOPS)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if name in item and not (number and low <= value <= high and value > 0):
+                errors.append(f"{where}: {name} is {json.dumps(value)}, expected a number "
+                              + (f"from {low} to {high}" if low else f"above 0, up to {high:g}"))
+        elif not (isinstance(value, str) and value.strip()):
+            errors.append(f"{where}: {name} is {json.dumps(value)}, expected a text")
+    return Efficiency(**{**item, "precision": item["precision"].lower()}) if len(errors) == before else None
 
 
 def write(path, pairs):
+    """Writes a file of pairs, as a whole."""
     pairs = sorted(pairs, key=lambda pair: (pair.stack, pair.precision))
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"format": FORMAT, "pairs": [dataclasses.asdict(pair) for pair in pairs]}, file, indent=2)
-        file.write("\n")
+    text = json.dumps({"format": FORMAT, "pairs": [dataclasses.asdict(pair) for pair in pairs]}, indent=2)
+    write_whole(path, text + "\n")
 
 
 def fit_all(project, rows, known):

@@ -88,24 +88,24 @@ def is_fp8(precision):
 def read(path):
     """The rows. Refused with every error of the file, each with its line and column."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            table = list(csv.reader(file))
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            table, lines = _table(file)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise Refused(f"{path}: cannot read the rows: {error}") from error
     if not table:
         raise Refused(f"{path}: the file is empty: its first line names the columns {', '.join(COLUMNS)}")
-    header = [name.strip() for name in table[0]]
+    header, head = [name.strip() for name in table[0]], lines[0]
     errors = []
     for name in header:
         if name not in COLUMNS + NOT_READ:
-            errors.append(f"{path}:1: unknown column '{name}': columns are {', '.join(COLUMNS + NOT_READ)}")
+            errors.append(f"{path}:{head}: unknown column '{name}': columns are {', '.join(COLUMNS + NOT_READ)}")
         if header.count(name) > 1:
-            errors.append(f"{path}:1: column '{name}' is there more than once")
-    errors += [f"{path}:1: column '{name}' is missing" for name in COLUMNS if name not in header]
+            errors.append(f"{path}:{head}: column '{name}' is there more than once")
+    errors += [f"{path}:{head}: column '{name}' is missing" for name in COLUMNS if name not in header]
     if errors:
         raise Refused(list(dict.fromkeys(errors)))
     rows, ids = [], {}
-    for line, fields in enumerate(table[1:], 2):
+    for line, fields in zip(lines[1:], table[1:]):
         if not any(field.strip() for field in fields):
             continue
         row = _row(path, line, header, fields, errors)
@@ -120,6 +120,17 @@ def read(path):
     if errors:
         raise Refused(errors)
     return rows
+
+
+def _table(file):
+    """The fields of each row, and the line on which the row begins: a quoted field may have line breaks."""
+    reader = csv.reader(file)
+    table, lines, line = [], [], 1
+    for fields in reader:
+        table.append(fields)
+        lines.append(line)
+        line = reader.line_num + 1
+    return table, lines
 
 
 def _row(path, line, header, fields, errors):
