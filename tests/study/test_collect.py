@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a study, against figures computed by hand."""
 import csv
+import os
 import unittest
 
 from fake import Fake, write
@@ -51,6 +52,19 @@ class Collect(unittest.TestCase):
         code, out, error = self.fake.run("--collect")
         self.assertEqual((code, self.fake.calls("start")), (0, before), error)
         self.assertIn("efficiency", out)
+
+    def test_tables_are_replaced_as_a_whole(self):
+        names = ("study.json", "runs.csv", "points.csv")
+        for name in names:
+            os.link(self.fake.path(f"out/{name}"), self.fake.path(f"before_{name}"))  # keeps the file that is replaced
+            with open(self.fake.path(f"before_{name}"), "a", encoding="utf-8") as file:
+                file.write("before")
+        self.assertEqual(self.fake.run("--collect")[0], 0)
+        for name in names:
+            with open(self.fake.path(f"before_{name}"), encoding="utf-8") as file:
+                self.assertTrue(file.read().endswith("before"), name)
+            with open(self.fake.path(f"out/{name}"), encoding="utf-8") as file:
+                self.assertNotIn("before", file.read())
 
     def test_a_baseline_that_moves_is_told(self):
         fake = Fake("moves")

@@ -79,6 +79,19 @@ class Report(unittest.TestCase):
                     "all_gather shard: exposed 5 ms", "all_gather shard: in flight 7 ms", "all_gather tensor: exposed 10 ms"):
             self.assertIn(f"<title>{tip}</title>", text)
 
+    def test_byte_order_marks_are_no_values(self):
+        from study.measured import Measured
+        samples.run("marked", every=True)
+        plain = Measured("marked")
+        for name in ("summary.json", "timing.csv", "every.csv", "metrics.jsonl"):
+            with open(f"marked/{name}", "rb+") as file:
+                text = file.read()
+                file.seek(0)
+                file.write(b"\xef\xbb\xbf" + text)
+        marked = Measured("marked")
+        self.assertEqual((marked.summary, marked.steps, marked.every, marked.losses),
+                         (plain.summary, plain.steps, plain.every, plain.losses))
+
     def test_communication_is_no_longer_than_a_step(self):
         self.assertIn("ranks-2_tensor-1: in flight 2 ms</title>", read("study.html"))
         from study.measured import Measured

@@ -7,7 +7,7 @@ import os
 import statistics
 
 from study.errors import counted, say
-from study.quote import json_text
+from study.run_folder import write_json
 from study.study_file import RANKS
 
 # Column of runs.csv -> where it is in summary.json.
@@ -184,7 +184,9 @@ def write_parquet(path, rows):
     except ImportError:
         return False
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    pyarrow.parquet.write_table(pyarrow.table({c: [row.get(c) for row in rows] for c in columns}), path)
+    new = f"{path}.new"
+    pyarrow.parquet.write_table(pyarrow.table({c: [row.get(c) for row in rows] for c in columns}), new)
+    os.replace(new, path)
     return True
 
 
@@ -214,10 +216,9 @@ def collect(study, folders):
     names = "runs.csv, points.csv"
     if write_parquet(file("runs.parquet"), rows) and write_parquet(file("points.parquet"), points):
         names += ", runs.parquet, points.parquet"
-    with open(file("study.json"), "w", encoding="utf-8") as out:
-        out.write(json_text({"study": study.name, "scaling": study.scaling, "swept": study.swept(), "repeats": study.repeats,
-                   "points": points,
-                   "runs": [row["run"] for row in rows if row["state"] == "done"]}, indent=1))
+    write_json(file("study.json"), {"study": study.name, "scaling": study.scaling, "swept": study.swept(),
+                                    "repeats": study.repeats, "points": points,
+                                    "runs": [row["run"] for row in rows if row["state"] == "done"]})
     for warning in warnings:
         say(f"warning: {warning}")
     if points:

@@ -50,7 +50,7 @@ class Measured:
     def read_steps(self, path):
         steps, ranks = {}, self.summary["ranks"]
         if os.path.isfile(path):
-            with open(path, newline="", encoding="utf-8") as file:
+            with open(path, newline="", encoding="utf-8-sig") as file:
                 for row in csv.DictReader(file):
                     if not row["part"]:
                         worst = int(row["worst_rank"])
@@ -68,7 +68,7 @@ class Measured:
         if not os.path.isfile(path):
             return None
         steps, columns, ranks = [], {}, self.summary["ranks"]
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             for row in csv.DictReader(file):
                 step = int(row.pop("step"))
                 if int(row.pop("rank")) == 0:
@@ -86,7 +86,7 @@ class Measured:
         """[(step, loss)] and [(step, loss of the validation behind it)]."""
         if not os.path.isfile(path):
             return [], []
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             rows = [json.loads(line) for line in file if line.endswith("\n")]
         for row in rows:
             if not (is_number(row["step"]) and (row["loss"] is None or is_number(row["loss"]) or math.isnan(row["loss"]))):

@@ -151,7 +151,7 @@ class RunFolder:
     def read(path):
         """The object in a JSON file, or None and why there is none."""
         try:
-            with open(path, encoding="utf-8") as file:
+            with open(path, encoding="utf-8-sig") as file:
                 value = json.load(file)
         except FileNotFoundError:
             return None, "is not there"

@@ -104,7 +104,7 @@ def short(value):
 def read_json(path, kind=ANY):
     """The value in a JSON file, of this kind. Throws StudyError(BAD_STUDY)."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             value = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else f"it is not whole: {error}"
