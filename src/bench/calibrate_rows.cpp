@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
+#include "machine/fields.hpp"
 
 namespace shard8::bench {
 
@@ -105,22 +106,11 @@ std::vector<std::string> add_base(machine::Machine& to, const machine::Machine& 
   const auto figure = [&](machine::Figure& mine, const machine::Figure& theirs) {
     if (!mine.given() && theirs.given()) mine = {theirs.value, source_of(theirs.source), 0};
   };
-  using M = machine::Machine;
   // A job may see a part of a node only. The base's times of collectives are of the whole one.
   if (to.device && base.node_devices.value > to.node_devices.value) to.node_devices = to.node_cores = {};
-  for (machine::Figure M::*member : {&M::node_devices,     &M::node_cores,      &M::peak_fp32,
-                                     &M::peak_bf16,        &M::peak_fp8,        &M::memory,
-                                     &M::bandwidth,        &M::watts,           &M::watts_idle,
-                                     &M::issue_product,    &M::issue_attention, &M::issue_kernel,
-                                     &M::issue_collective, &M::issue_step,      &M::link_bandwidth,
-                                     &M::link_latency,     &M::rails,           &M::rail_bandwidth,
-                                     &M::latency,          &M::latency_rank,    &M::oversubscription,
-                                     &M::spread_ranks,     &M::spread_steps,    &M::spread_calls,
-                                     &M::failures,         &M::restart_s,       &M::write_bandwidth,
-                                     &M::read_bandwidth})
-    figure(to.*member, base.*member);
-  for (std::size_t a = 0; a < to.slowed.size(); ++a)
-    for (std::size_t b = 0; b < to.slowed[a].size(); ++b) figure(to.slowed[a][b], base.slowed[a][b]);
+  for (const machine::Group& group : machine::all_groups())
+    for (const machine::Field& field : group.fields)
+      if (const auto* number = std::get_if<machine::Number>(&field.value)) figure(number->of(to), number->of(base));
   if (to.note.empty()) to.note = base.note;
   return add_tables(to, base, base.path, [&](const auto& row) { return source_of(row.source); });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/calibrate.hpp"
+#include "machine/fields.hpp"
 
 namespace shard8::bench {
 namespace {
@@ -86,6 +87,23 @@ TEST(CalibrateMachine, TakesTheRestFromTheBase) {
   EXPECT_EQ(m.kernels[1].bytes, 200u);
   ASSERT_EQ(m.collectives.size(), 1u);
   EXPECT_EQ(m.sources.at(static_cast<std::size_t>(m.collectives[0].source)).name, "sheet");
+}
+
+TEST(CalibrateMachine, TakesEveryFigureFromTheBase) {
+  machine::Machine base, m;
+  const int theirs = base.add_source(machine::Source::Kind::datasheet, "sheet", "page 3");
+  double value = 1;
+  const auto for_each = [](const auto& use) {
+    for (const machine::Group& group : machine::all_groups())
+      for (const machine::Field& field : group.fields)
+        if (const auto* number = std::get_if<machine::Number>(&field.value)) use(*number, group, field);
+  };
+  for_each([&](const machine::Number& number, const auto&, const auto&) { number.of(base) = {value++, theirs, 1}; });
+  add_base(m, base);
+  for_each([&](const machine::Number& number, const machine::Group& group, const machine::Field& field) {
+    EXPECT_EQ(number.of(m).value, number.of(base).value) << group.name << '.' << field.key;
+    EXPECT_TRUE(number.of(m).given()) << group.name << '.' << field.key;
+  });
 }
 
 // One device was seen of a node of eight, and the base has collectives of eight ranks.
