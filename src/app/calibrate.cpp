@@ -268,6 +268,7 @@ class Calibration {
     add_device(m, job_, source);
     m.name = arguments_.name.empty() ? plain_name(m.device_name) : arguments_.name;
     m.copies_in_node = copies;
+    m.moved_by_given = true;
     std::vector<std::string> remarks = bench::add_work(m, times_, m.device, source);
     const auto more = [&](const std::vector<std::string>& lines) {
       remarks.insert(remarks.end(), lines.begin(), lines.end());
@@ -284,7 +285,10 @@ class Calibration {
     bench::round_times(m);
     for (const bench::ImportedRows& rows : imports_) more(bench::add_imported(m, rows));
     if (base_) {
-      if (world_.size() == 1) m.copies_in_node = base_->copies_in_node;
+      if (world_.size() == 1) {
+        m.copies_in_node = base_->copies_in_node;
+        m.moved_by_given = base_->moved_by_given;
+      }
       more(bench::add_base(m, *base_));
     }
     machine::sort_rows(m);

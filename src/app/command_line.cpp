@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <utility>
 
@@ -55,6 +57,13 @@ CLI::App* add_deck_command(CLI::App& app, DeckArguments& deck, const char* name,
 
 /// An option's value that may not be empty: a variable that was not set in a job script.
 const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
+
+/// A real number's text that is not NaN, which is in every range that CLI11 checks.
+const CLI::Validator kNotNan(
+    [](const std::string& value) {
+      return std::isnan(std::strtod(value.c_str(), nullptr)) ? "nan is not a number" : "";
+    },
+    "");
 
 void add_devices(CLI::App& command, Arguments& arguments) {
   command.add_option("--devices", arguments.devices, "cuda or host: mesh.device, whatever the build is for")
@@ -125,13 +134,17 @@ void add_project(CLI::App& app, Arguments& arguments) {
   project->add_option("--stack", p.stack, "structure of another training stack")->check(kNotEmpty);
   project->add_option("--efficiency", p.efficiency, "divides times of computation")
       ->capture_default_str()
+      ->check(kNotNan)
       ->check(CLI::Range(0.01, 10.0));
   project->add_option("--extrapolate", p.extrapolate, "the most by which sizes may exceed the machine file's")
       ->capture_default_str()
+      ->check(kNotNan)
       ->check(CLI::Range(1.0, 1e6));
   project->add_option("--hold-up", p.hold_up_s, "measured seconds for which a checkpoint holds training up")
+      ->check(kNotNan)
       ->check(CLI::NonNegativeNumber);
   project->add_option("--durable", p.durable_s, "measured seconds until a checkpoint is durable")
+      ->check(kNotNan)
       ->check(CLI::NonNegativeNumber);
   project->add_flag("--json", p.json, "as JSON, like a run's summary");
 }

@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kDevice[] = {"host", "cuda"};
 
 /// What failures and checkpoints of a deck cost on the machine; nothing, and `missing` the keys, where the machine file
-/// does not say enough.
+/// does not say enough. Error(deck) where an option is less than what it cannot be less than.
 std::optional<project::Failures> failures_of(const ProjectArguments& arguments, const deck::Config& config,
                                              const train::Plan::Checkpoint& checkpoint, const machine::Machine& machine,
                                              std::vector<std::string_view>& missing) {
@@ -36,7 +36,8 @@ std::optional<project::Failures> failures_of(const ProjectArguments& arguments, 
   need(machine.failures, "reliability.failures");
   need(machine.restart_s, "reliability.restart");
   need(machine.read_bandwidth, "storage.read");
-  if (arguments.durable_s < 0) need(machine.write_bandwidth, "storage.write");
+  const bool sync_given = !config.checkpoint.async && arguments.hold_up_s >= 0;
+  if (arguments.durable_s < 0 && !sync_given) need(machine.write_bandwidth, "storage.write");
   if (arguments.hold_up_s < 0 && config.checkpoint.async) need(machine.host_bandwidth, "host.bandwidth");
   if (!missing.empty() || machine.failures.value <= 0) return {};
   project::Failures f;
@@ -45,11 +46,27 @@ std::optional<project::Failures> failures_of(const ProjectArguments& arguments, 
   const auto seconds = [&](const machine::Figure& bandwidth) {
     return bandwidth.given() ? state / bandwidth.value : 0.0;
   };
-  f.durable_s = arguments.durable_s >= 0 ? arguments.durable_s : seconds(machine.write_bandwidth);
+  const double write_s = seconds(machine.write_bandwidth);
   const double copy_s =
       machine.host_bandwidth.given() ? static_cast<double>(checkpoint.copies) / machine.host_bandwidth.value : 0;
-  f.hold_up_s = arguments.hold_up_s >= 0 ? arguments.hold_up_s : config.checkpoint.async ? copy_s : f.durable_s;
-  f.durable_s = std::max(f.durable_s, f.hold_up_s);
+  const bool durable_given = arguments.durable_s >= 0, hold_up_given = arguments.hold_up_s >= 0;
+  if (config.checkpoint.async) {
+    f.durable_s = durable_given ? arguments.durable_s : hold_up_given ? write_s : std::max(write_s, copy_s);
+    f.hold_up_s = hold_up_given ? arguments.hold_up_s : copy_s;
+    if (f.hold_up_s > f.durable_s && durable_given)
+      base::fail(base::ExitCode::deck,
+                 "shard8 project: --durable {} is less than the {:.4g} s for which a checkpoint holds training up, by "
+                 "host.bandwidth of {}: give --hold-up, too",
+                 arguments.durable_s, f.hold_up_s, machine.path);
+    if (f.hold_up_s > f.durable_s)
+      base::fail(base::ExitCode::deck,
+                 "shard8 project: --hold-up {} is more than the {:.4g} s until a checkpoint is durable, by "
+                 "storage.write of {}: give --durable, too",
+                 arguments.hold_up_s, f.durable_s, machine.path);
+  } else {  // training waits until the checkpoint is durable
+    f.durable_s = durable_given ? arguments.durable_s : hold_up_given ? arguments.hold_up_s : write_s;
+    f.hold_up_s = hold_up_given ? arguments.hold_up_s : f.durable_s;
+  }
   f.restart_s = (machine.restart_s.given() ? machine.restart_s.value : 0) + seconds(machine.read_bandwidth);
   return f;
 }
@@ -64,12 +81,33 @@ project::Varied read_varied(const std::string& text) {
     varied.values.push_back(values.substr(at, comma - at));
     at = comma + 1;
   }
-  if (varied.values.empty() || varied.key.starts_with("mesh."))
+  const bool empty = varied.values.empty() || values.ends_with(',') ||
+                     std::find(varied.values.begin(), varied.values.end(), "") != varied.values.end();
+  if (empty || varied.key.starts_with("mesh."))
     base::fail(base::ExitCode::deck,
                "shard8 project: --vary '{}' is not a key with values: write group.key=value,value, as in "
                "data.micro_batch=1,2,4; meshes are varied by --sweep",
                text);
+  for (auto value = varied.values.begin(); value != varied.values.end(); ++value)
+    if (std::find(varied.values.begin(), value, *value) != value)
+      base::fail(base::ExitCode::deck, "shard8 project: --vary '{}' has the value {} twice: leave one out", text,
+                 *value);
   return varied;
+}
+
+/// Error(deck) for a key that two of the texts vary.
+std::vector<project::Varied> read_all_varied(const std::vector<std::string>& texts) {
+  std::vector<project::Varied> all;
+  for (const std::string& text : texts) {
+    all.push_back(read_varied(text));
+    for (std::size_t i = 0; i + 1 < all.size(); ++i)
+      if (all[i].key == all.back().key)
+        base::fail(base::ExitCode::deck,
+                   "shard8 project: {} is varied twice, by --vary '{}' and by --vary '{}': give all of its values in "
+                   "one --vary",
+                   all[i].key, texts[i], text);
+  }
+  return all;
 }
 
 /// Error(deck) for options that a sweep would ignore.
@@ -94,8 +132,7 @@ int project_sweep(const ProjectArguments& arguments, const machine::Machine& mac
   if (most == 0)
     base::fail(base::ExitCode::deck,
                "{}: device.memory is not given, so no mesh can be said to fit: give it, or --fit 80GiB", machine.path);
-  std::vector<project::Varied> varied;
-  for (const std::string& text : arguments.vary) varied.push_back(read_varied(text));
+  const std::vector<project::Varied> varied = read_all_varied(arguments.vary);
   const std::string text = deck::read_deck_file(arguments.deck.path);
   const project::Sweep sweep = project::sweep(ranks, most, machine, settings, varied,
                                               [&](const base::Extents& mesh, std::span<const std::string> given) {
@@ -130,18 +167,22 @@ int project_sweep(const ProjectArguments& arguments, const machine::Machine& mac
 
 int project_command(const ProjectArguments& given) {
   ProjectArguments arguments = given;
-  const machine::Machine as_given = machine::read(arguments.machine);
+  if (arguments.durable_s >= 0 && arguments.hold_up_s > arguments.durable_s)
+    base::fail(base::ExitCode::deck,
+               "shard8 project: --hold-up {} is more than --durable {}: a checkpoint is durable after it has held "
+               "training up; both are seconds from its begin",
+               arguments.hold_up_s, arguments.durable_s);
+  machine::Machine as_given = machine::read(arguments.machine);
   arguments.deck.overrides.push_back(fmt::format("mesh.device={}", kDevice[as_given.device ? 1 : 0]));
   project::Settings settings;
   settings.efficiency = arguments.efficiency;
   settings.most_factor = arguments.extrapolate;
-  machine::Machine machine = as_given;
-  if (!arguments.what_if.empty())
-    machine = project::changed(as_given, project::read_changes(arguments.what_if, "shard8 project: --what-if"));
+  std::vector<project::Change> changes;
+  if (!arguments.what_if.empty()) changes = project::read_changes(arguments.what_if, "shard8 project: --what-if");
   std::optional<project::Stack> stack;
   if (!arguments.stack.empty()) stack = project::read_stack(arguments.stack);
   if (arguments.sweep) refuse_ignored(arguments);
-  if (arguments.sweep) return project_sweep(arguments, machine, settings);
+  if (arguments.sweep) return project_sweep(arguments, project::changed(as_given, changes), settings);
 
   deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
   project::Structure structure;
@@ -151,8 +192,12 @@ int project_command(const ProjectArguments& given) {
     deck = load_for_ranks(arguments.deck, "project", "");
     structure = project::structure_of(*stack, deck.config);
     settings.structure = &structure;
-    if (structure.moved_by_kernels) machine.copies_in_node = false;
+    if (structure.moved_by_kernels) {
+      as_given.copies_in_node = false;
+      as_given.moved_by_given = true;
+    }
   }
+  const machine::Machine machine = project::changed(as_given, changes);
   const deck::Config& config = deck.config;
   print_warnings(deck);
   const train::Plan plan = train::make_plan(config, 1);

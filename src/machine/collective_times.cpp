@@ -36,20 +36,20 @@ void need(const Machine& machine, const Figure& figure, std::string_view key, Co
 
 }  // namespace
 
-double ring_seconds(const Machine& machine, const Constants& constants, Collective op, const Placement& at,
-                    std::uint64_t bytes) {
+double Times::ring_seconds(Collective op, const Placement& at, std::uint64_t bytes) const {
+  const Machine& machine = machine_;
+  const Constants& constants = constants_;
   const double ranks = at.ranks, nodes = at.nodes;
   if (at.nodes == 1) {
     need(machine, machine.link_bandwidth, "node.bandwidth", op, at);
-    const double latency = machine.link_latency.given() ? machine.link_latency.value : 0;
-    return constants.latency * latency +
+    return constants.latency * value_of(machine.link_latency, 0) +
            whole(bytes) * passed_on(op, at.ranks) / (constants.bandwidth * machine.link_bandwidth.value);
   }
   need(machine, machine.rails, "network.rails", op, at);
   need(machine, machine.rail_bandwidth, "network.bandwidth", op, at);
   need(machine, machine.latency, "network.latency", op, at);
   const double share = at.per_node / std::max(machine.node_devices.value, static_cast<double>(at.per_node));
-  const double top = machine.oversubscription.given() ? std::max(1.0, machine.oversubscription.value) : 1;
+  const double top = std::max(1.0, value_of(machine.oversubscription, 1));
   const double network = constants.bandwidth * machine.rails.value * share * machine.rail_bandwidth.value / top;
   const double passes = op == Collective::all_reduce ? 2 : 1;
   const double over_network =
@@ -62,9 +62,9 @@ double ring_seconds(const Machine& machine, const Constants& constants, Collecti
           ? 0
           : whole(bytes) * passed_on(op, at.ranks) / (constants.bandwidth * machine.link_bandwidth.value);
   const double first = constants.latency * machine.latency.value;
-  const double each = machine.latency_rank.given() ? constants.latency * machine.latency_rank.value : 0;
   const double moved = std::max(over_network, in_node);
   if (op == Collective::send_receive) return first + moved;
+  const double each = constants.latency * value_of(machine.latency_rank, 0);
   if (op == Collective::all_to_all) return first + (nodes - 1) * each + moved;
   const double ring = passes * (first + (ranks - 1) * each) + moved;
   if (op != Collective::all_reduce) return ring;
@@ -120,7 +120,7 @@ Estimate Times::collective(Collective op, const Placement& at, std::uint64_t byt
                std::max(first.factor, second.factor)};
   }
   if (found.known == Known::rule) {
-    found.seconds = ring_seconds(machine_, constants_, op, at, bytes);
+    found.seconds = ring_seconds(op, at, bytes);
     return found;
   }
   // The entries hold both latency and bandwidth: what is uncertain of a large one is the bandwidth.

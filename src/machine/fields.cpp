@@ -42,7 +42,7 @@ std::vector<Field> node_fields() {
       number("devices", &M::node_devices, kNone, from_to(1, 65536), "8",
              "devices of a node; on hosts the ranks that one is used with", true),
       number("cores", &M::node_cores, kNone, from_to(1, 65536), "112", "of all processors of a node", true),
-      {"moved_by", Either{&M::copies_in_node, {"kernels", "copies"}}, "kernels",
+      {"moved_by", Either{&M::copies_in_node, {"kernels", "copies"}, &M::moved_by_given}, "kernels",
        "what moves the bytes of collectives in a node: kernels, or copy engines"},
       number("bandwidth", &M::link_bandwidth, kGiga, up_to(1e5), "380", "that a rank sends to others of its node"),
       number("latency", &M::link_latency, kMicro, up_to(1e6), "9", "of a collective in a node that moves nothing"),
@@ -197,6 +197,14 @@ std::vector<Group> make_groups() {
   };
 }
 
+std::pair<const Group*, const Field*> field_of(const Machine& machine, const Figure& figure) {
+  for (const Group& group : all_groups())
+    for (const Field& field : group.fields)
+      if (const auto* number = std::get_if<Number>(&field.value); number != nullptr && &number->of(machine) == &figure)
+        return {&group, &field};
+  base::fail(base::ExitCode::failed, "a figure of '{}' has no key", machine.path);
+}
+
 }  // namespace
 
 Figure& Number::of(Machine& machine) const {
@@ -239,11 +247,23 @@ std::string expected(const Field& field) {
                      number.unit.name.empty() ? "" : " in ", number.unit.name);
 }
 
+std::string key_of(const Machine& machine, const Figure& figure) {
+  const auto [group, field] = field_of(machine, figure);
+  return fmt::format("{}.{}", group->name, field->key);
+}
+
+std::string value_text(const Machine& machine, const Figure& figure, double value) {
+  const Unit& unit = std::get<Number>(field_of(machine, figure).second->value).unit;
+  return fmt::format("{}{}{}", deck::format_scaled(value, unit.power), unit.name.empty() ? "" : " ", unit.name);
+}
+
 std::string value_text(const Field& field, const Machine& machine) {
   if (const auto* text = std::get_if<Text>(&field.value)) return machine.*text->member;
   if (std::holds_alternative<Version>(field.value)) return fmt::format("{}", kFormat);
-  if (const auto* either = std::get_if<Either>(&field.value))
+  if (const auto* either = std::get_if<Either>(&field.value)) {
+    if (either->given != nullptr && !(machine.*either->given)) return {};
     return std::string(either->names[machine.*either->member ? 1 : 0]);
+  }
   const auto& number = std::get<Number>(field.value);
   const Figure& figure = number.of(machine);
   if (!figure.given()) return {};

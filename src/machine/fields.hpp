@@ -40,6 +40,7 @@ struct Text {
 struct Either {
   bool Machine::*member;
   std::array<std::string_view, 2> names;
+  bool Machine::*given = nullptr;  ///< whether a file gives the key; null: every file does
 };
 /// The version of the file's format.
 struct Version {};
@@ -80,6 +81,11 @@ const Group& group_of(Table table);
 
 /// A text for messages: what is allowed for a key: "a real number > 0 in GB/s".
 std::string expected(const Field& field);
+
+/// The key "group.key" of a figure of a machine.
+std::string key_of(const Machine& machine, const Figure& figure);
+/// A value of a figure as a file has it, with its unit: "0 us".
+std::string value_text(const Machine& machine, const Figure& figure, double value);
 
 /// A field's value as a file has it, without source: shortest, and read back as the same number. Empty for what the
 /// file does not give.

@@ -86,8 +86,10 @@ struct Machine {
   Figure peak_fp32, peak_bf16, peak_fp8;  ///< device.peak_*: FLOP/s of dense products
   /// The peak of products whose operands have elements of 1, 2 or 4 bytes.
   const Figure& peak_of(std::size_t bytes) const { return bytes == 1 ? peak_fp8 : bytes == 2 ? peak_bf16 : peak_fp32; }
-  Figure memory;             ///< device.memory: bytes
-  Figure bandwidth;          ///< device.bandwidth of its memory: bytes/s
+  Figure memory;     ///< device.memory: bytes
+  Figure bandwidth;  ///< device.bandwidth of its memory: bytes/s
+  /// The factor by which a what-if changes `bandwidth` for kernels without rows. Products keep their times.
+  double bandwidth_of_kernels = 1;
   Figure watts, watts_idle;  ///< device.watts: its limit; device.watts_idle
 
   std::vector<ProductTime> products;        ///< group products
@@ -102,6 +104,7 @@ struct Machine {
   Figure host_bandwidth;  ///< host.bandwidth: bytes/s that a rank copies between its device and the host
 
   bool copies_in_node = false;  ///< node.moved_by: copies, else kernels: what moves the bytes of collectives in a node
+  bool moved_by_given = false;  ///< whether the file gives node.moved_by
   Figure link_bandwidth;        ///< node.bandwidth: bytes/s that a rank sends to others of its node
   Figure link_latency;          ///< node.latency: seconds of a collective in a node that moves nothing
 

@@ -247,6 +247,7 @@ class Reader {
                          either.names, "choices");
     else
       machine.*either.member = at == either.names.begin() + 1;
+    if (either.given != nullptr) machine.*either.given = true;
   }
 
   void set(const Version&, const Group&, const Field&, const RawEntry& entry, std::optional<int>,

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "machine/along.hpp"
+#include "machine/fields.hpp"
 
 namespace shard8::machine {
 
@@ -94,6 +95,10 @@ Product one_group(Product p) {
   return p;
 }
 
+const Figure& peak_of(const Machine& machine, const Product& p) {
+  return machine.peak_of(std::max(tensor::size_of(p.left.dtype), tensor::size_of(p.right.dtype)));
+}
+
 /// What a product would take at the machine's peaks: the units' part and memory's, in seconds. Without peaks the units'
 /// part is the number of FLOPs, and memory has none.
 struct Ideal {
@@ -101,8 +106,7 @@ struct Ideal {
   double seconds() const { return units + memory; }
 };
 Ideal ideal_of(const Machine& machine, const Product& p) {
-  const std::size_t bytes = std::max(tensor::size_of(p.left.dtype), tensor::size_of(p.right.dtype));
-  const Figure& peak = machine.peak_of(bytes);
+  const Figure& peak = peak_of(machine, p);
   if (!peak.given() || !machine.bandwidth.given()) return {p.flops(), 0};
   return {p.flops() / peak.value, product_bytes(p) / machine.bandwidth.value};
 }
@@ -171,6 +175,32 @@ void Times::require(double factor, const std::string& what, std::string_view gro
       machine_.path, group, what, factor, most_factor_, std::ceil(factor));
 }
 
+std::string to_text(const NotGiven& entry) { return fmt::format("{} ({})", entry.key, entry.taken); }
+
+void Times::note(const Figure& figure, std::string_view taken) const {
+  if (noted_.insert(&figure).second) not_given_.push_back({key_of(machine_, figure), std::string(taken)});
+}
+
+double Times::value_of(const Figure& figure, double otherwise) const {
+  if (figure.given()) return figure.value;
+  if (!noted_.contains(&figure)) note(figure, value_text(machine_, figure, otherwise));
+  return otherwise;
+}
+
+Load Times::load_of(profile::Collective op, int nodes) const {
+  if (!machine_.moved_by_given && !moved_by_noted_ && nodes == 1 && op != profile::Collective::all_reduce) {
+    moved_by_noted_ = true;
+    not_given_.push_back({"node.moved_by", machine_.copies_in_node ? "copies" : "kernels"});
+  }
+  return machine_.load_of(op, nodes);
+}
+
+/// Notes what ideal_of() misses.
+void Times::note_ideal(const Product& p) const {
+  for (const Figure* figure : {&peak_of(machine_, p), &machine_.bandwidth})
+    if (!figure->given()) note(*figure, "products between rows go by FLOPs alone");
+}
+
 Estimate Times::product(const Product& p) const {
   const double scale = constants_.computation;
   std::vector<Point> points;
@@ -199,6 +229,7 @@ Estimate Times::product(const Product& p) const {
     Estimate estimate = product(plain);
     estimate.seconds *= machine_.device ? ideal_of(machine_, p).seconds() / ideal_of(machine_, plain).seconds()
                                         : static_cast<double>(p.groups);
+    if (machine_.device) note_ideal(p);
     estimate.known = Known::rule;
     return estimate;
   }
@@ -207,6 +238,7 @@ Estimate Times::product(const Product& p) const {
                "{}: group products has no product of these formats: {}; measure it: shard8 calibrate DECK --out FILE, "
                "with a deck of this recipe",
                machine_.path, to_text(p));
+  note_ideal(p);
   const Ideal ideal = ideal_of(machine_, p);
   const Sizes at = sizes_of(p, ideal);
   const double factor = outside(points, at);
@@ -266,7 +298,8 @@ Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {
                "calibrate DECK --out FILE), or give device.bandwidth",
                machine_.path, name);
   constexpr double kLaunch = 3e-6;  // chosen: a kernel that does nothing on a device
-  return {scale * ((machine_.device ? kLaunch : 0) + static_cast<double>(bytes) / machine_.bandwidth.value),
+  return {scale * ((machine_.device ? kLaunch : 0) +
+                   static_cast<double>(bytes) / (machine_.bandwidth_of_kernels * machine_.bandwidth.value)),
           Known::rule, 1};
 }
 

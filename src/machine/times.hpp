@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
+#include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/axes.hpp"
 #include "machine/machine.hpp"
@@ -41,9 +42,19 @@ struct Constants {
   double latency = 1;      ///< of latencies
 };
 
-/// Finds the times of operations in a machine file. Between entries it interpolates, as each function says. Every
-/// function throws Error(deck) if the file has nothing to start from, or if a size lies outside of the entries by more
-/// than `most_factor`: the message names the operation, the entry that is needed, the file and the command that
+/// An entry that a machine file may leave out, and does.
+struct NotGiven {
+  std::string key;    ///< "network.latency_rank"
+  std::string taken;  ///< what was taken in its place: "0 us"
+  bool operator==(const NotGiven&) const = default;
+};
+/// "network.latency_rank (0 us)"
+std::string to_text(const NotGiven& entry);
+
+/// Finds the times of operations in a machine file. Whoever reads an entry that a file may leave out reads it by
+/// value_of() or load_of(), so that not_given() is complete. Between entries it interpolates, as each function says.
+/// Every function throws Error(deck) if the file has nothing to start from, or if a size lies outside of the entries by
+/// more than `most_factor`: the message names the operation, the entry that is needed, the file and the command that
 /// measures it.
 class Times {
  public:
@@ -65,28 +76,39 @@ class Times {
   /// count, and without these device.bandwidth. Beyond its own largest entry a kernel grows as "any" does.
   Estimate kernel(std::string_view name, std::uint64_t bytes) const;
   /// `bytes` of the whole. Inside a node: linear in the bytes between entries of the same operation, for another number
-  /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by ring_seconds().
+  /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by the rule of rings.
   Estimate collective(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
 
   const Machine& machine() const { return machine_; }
 
+  /// The value of a figure of machine(), or `otherwise` if the file does not give it.
+  double value_of(const Figure& figure, double otherwise) const;
+  /// Machine::load_of().
+  Load load_of(profile::Collective op, int nodes) const;
+  /// The entries that were asked for so far and that the file does not give, each once, as they were first asked for.
+  const std::vector<NotGiven>& not_given() const { return not_given_; }
+
  private:
+  /// Notes that `taken` stands for a figure that the file does not give.
+  void note(const Figure& figure, std::string_view taken) const;
+  void note_ideal(const operation::Product& product) const;
+  /// The seconds of a collective by the rule of rings over nodes. Rings pass through every node once on each rail, so a
+  /// node receives (nodes − 1)/nodes of the whole over the rails that the group has: a group with r of a node's D ranks
+  /// shares them with D/r − 1 groups of its kind, and has r/D of the bandwidth. Inside the node a rank passes
+  /// (ranks − 1)/ranks of the whole on. The slower of the two counts, since both work as one pipeline (Thakur,
+  /// Rabenseifner and Gropp, IJHPCA 19, 2005, for the rings; NCCL's documentation of rings for the pipeline). `latency`
+  /// is added once, latency_rank for each further rank; an all-reduce is a reduce-scatter and an all-gather, or a
+  /// double binary tree with 2·log2(nodes) latencies where that is faster.
+  double ring_seconds(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
   Estimate on_entries(profile::Collective op, const Placement& at, std::uint64_t bytes) const;
   void require(double factor, const std::string& what, std::string_view group) const;
 
   const Machine& machine_;
   Constants constants_;
   double most_factor_;
+  mutable std::vector<NotGiven> not_given_;  ///< a log: no result depends on it
+  mutable std::set<const Figure*> noted_;    ///< those in it
+  mutable bool moved_by_noted_ = false;
 };
-
-/// The seconds of a collective by the rule of rings over nodes. Rings pass through every node once on each rail, so a
-/// node receives (nodes − 1)/nodes of the whole over the rails that the group has: a group with r of a node's D ranks
-/// shares them with D/r − 1 groups of its kind, and has r/D of the bandwidth. Inside the node a rank passes
-/// (ranks − 1)/ranks of the whole on. The slower of the two counts, since both work as one pipeline (Thakur,
-/// Rabenseifner and Gropp, IJHPCA 19, 2005, for the rings; NCCL's documentation of rings for the pipeline). `latency`
-/// is added once, latency_rank for each further rank; an all-reduce is a reduce-scatter and an all-gather, or a double
-/// binary tree with 2·log2(nodes) latencies where that is faster.
-double ring_seconds(const Machine& machine, const Constants& constants, profile::Collective op, const Placement& at,
-                    std::uint64_t bytes);
 
 }  // namespace shard8::machine

@@ -58,17 +58,14 @@ std::vector<Line> rows_of(Table table, const Machine& m) {
 
 std::vector<Line> fields_of(const Group& group, const Machine& machine) {
   std::vector<Line> lines;
-  bool any = !group.sourced;
   for (const Field& field : group.fields) {
     std::string value = value_text(field, machine);
     if (value.empty() && !field.required) continue;
     const auto* const number = std::get_if<Number>(&field.value);
     if (std::holds_alternative<Text>(field.value)) value = quoted(value, fmt::format("{}.{}", group.name, field.key));
-    const auto* const either = std::get_if<Either>(&field.value);
-    any = any || either == nullptr || machine.*either->member;
     lines.push_back({field.key, value, number != nullptr ? number->of(machine).source : -1});
   }
-  return any ? lines : std::vector<Line>{};
+  return lines;
 }
 
 /// The source of most lines, of several the first in the list of sources; -1 if no line has one.

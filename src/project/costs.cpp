@@ -60,29 +60,30 @@ void add_energy(nlohmann::ordered_json& summary, const std::optional<ProjectedEn
                        {"idle_watts_given", energy->idle_given}};
 }
 
+double wait_s(const Failures& f, double interval_s) { return std::max(0.0, f.durable_s - f.hold_up_s - interval_s); }
+
 double goodput(const Failures& f, double interval_s) {
-  const double m = f.between_s, after_hold_up = std::max(0.0, f.durable_s - f.hold_up_s);
+  const double m = f.between_s, hold_up = f.hold_up_s + wait_s(f, interval_s);
+  const double after_hold_up = std::max(0.0, f.durable_s - hold_up);
   // An interval takes τ + h without a failure. With one, what is lost begins at the last durable checkpoint: the delay
   // until it is durable is trained again, once for each failure.
-  const double spent = m * std::exp((f.restart_s + after_hold_up) / m) * std::expm1((interval_s + f.hold_up_s) / m);
+  const double spent = m * std::exp((f.restart_s + after_hold_up) / m) * std::expm1((interval_s + hold_up) / m);
   return interval_s / spent;
 }
 
 double best_interval_s(const Failures& f) {
-  const double h = std::max(f.hold_up_s, 1e-3), m = f.between_s;
-  double guess = m;
-  if (h < 2 * m) {
-    const double x = std::sqrt(h / (2 * m));
-    guess = std::max(std::sqrt(2 * h * m) * (1 + x / 3 + x * x / 9) - h, 1e-3);
+  constexpr double kLeast = 1e-3;
+  double low = 0, high = f.between_s;  // τ − M (1 − e^(−(τ + h)/M)) rises from at most 0 to more
+  for (int i = 0; i < 200; ++i) {
+    const double middle = 0.5 * (low + high);
+    (middle + f.between_s * std::expm1(-(middle + f.hold_up_s) / f.between_s) > 0 ? high : low) = middle;
   }
-  // Goodput has one maximum: golden section. No checkpoint begins before the one before is durable.
-  double low = std::max(guess / 8, f.durable_s - f.hold_up_s), high = std::max(guess * 8, 2 * low);
-  const double ratio = 0.5 * (std::sqrt(5.0) - 1);
-  for (int i = 0; i < 100; ++i) {
-    const double a = high - ratio * (high - low), b = low + ratio * (high - low);
-    (goodput(f, a) > goodput(f, b) ? high : low) = goodput(f, a) > goodput(f, b) ? b : a;
-  }
-  return 0.5 * (low + high);
+  return std::max({kLeast, high, std::min(f.durable_s - f.hold_up_s, f.between_s)});
+}
+
+double best_steps(const Failures& f, double step_s) {
+  const double fewer = std::max(1.0, std::floor(best_interval_s(f) / step_s));
+  return goodput(f, fewer * step_s) >= goodput(f, (fewer + 1) * step_s) ? fewer : fewer + 1;
 }
 
 }  // namespace shard8::project

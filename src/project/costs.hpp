@@ -35,7 +35,7 @@ void add_energy(nlohmann::ordered_json& summary, const std::optional<ProjectedEn
 struct Failures {
   double between_s = 0;  ///< mean time between failures of the whole job
   double hold_up_s = 0;  ///< for which training waits at each checkpoint
-  double durable_s = 0;  ///< from the begin of a checkpoint until it can be restarted from; at least hold_up_s
+  double durable_s = 0;  ///< from the begin of a checkpoint until a run can restart from it; at least hold_up_s
   double restart_s = 0;  ///< from a failure to the first new step, reading included
 };
 
@@ -44,11 +44,19 @@ struct Failures {
 /// τ / (M e^((R + d − h)/M) (e^((τ + h)/M) − 1)), with the interval τ, the hold-up h, the time d until a checkpoint is
 /// durable, the restart time R and the mean time between failures M. Daly's checkpoints are waited for, d = h. What is
 /// trained while one becomes durable is trained again after a failure, as if the restart took that much longer.
+/// wait_s() is a part of the hold-up.
 double goodput(const Failures& failures, double interval_s);
 
-/// The interval with the highest goodput. It begins with an estimate: for h < 2M Young's √(2hM) (Communications of the
-/// ACM 17, 1974) with the further terms of Daly's series, else M. Neither estimate knows durable_s, so a search on
-/// goodput() refines it.
+/// How long training waits at each checkpoint until the one before is durable: a run writes one at a time
+/// (train::Checkpoints).
+double wait_s(const Failures& failures, double interval_s);
+
+/// The interval with the highest goodput, at least a millisecond: τ = M (1 − e^(−(τ + h)/M)), where the derivative of
+/// goodput() is zero for τ > d − h. If that is below d − h, the interval is d − h, or M if that is less.
 double best_interval_s(const Failures& failures);
+
+/// The number of steps of `step_s` seconds between checkpoints with the highest goodput, at least one. Goodput has one
+/// maximum, so the number is a neighbour of best_interval_s().
+double best_steps(const Failures& failures, double step_s);
 
 }  // namespace shard8::project

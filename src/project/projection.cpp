@@ -14,6 +14,12 @@ namespace shard8::project {
 
 namespace {
 
+/// Adds those that are not there yet.
+void add(std::vector<machine::NotGiven>& to, const std::vector<machine::NotGiven>& more) {
+  for (const machine::NotGiven& entry : more)
+    if (std::find(to.begin(), to.end(), entry) == to.end()) to.push_back(entry);
+}
+
 /// The sum of two simulated steps, the second one counted `times` times.
 void add(Projection& to, const Projection& other, double times) {
   to.nominal_s += times * other.nominal_s;
@@ -27,6 +33,7 @@ void add(Projection& to, const Projection& other, double times) {
   to.host_s += times * other.host_s;
   to.in_flight_s += times * other.in_flight_s;
   to.issue_s += times * other.issue_s;
+  add(to.not_given, other.not_given);
   for (std::size_t k = 0; k < to.known_s.size(); ++k) to.known_s[k] += times * other.known_s[k];
   for (const Uncertain& u : other.uncertain) {
     const auto same =
@@ -51,11 +58,12 @@ Projection simulated(train::Setup setup, std::int64_t micro_batches, const machi
   setup.layout.micro_batches = micro_batches;
   machine::Constants constants = of.constants;
   constants.computation /= settings.efficiency;
-  const auto sigma = [](const machine::Figure& f) { return f.given() ? f.value : 0.0; };
-  Projection p;
-  p.slowest = 1 + of.spread * std::hypot(sigma(machine.spread_ranks), sigma(machine.spread_steps)) *
-                      expected_largest(setup.config.mesh.ranks());
   const machine::Times times(machine, constants, settings.most_factor);
+  Projection p;
+  if (const std::int64_t ranks = setup.config.mesh.ranks(); ranks > 1)
+    p.slowest = 1 + of.spread *
+                        std::hypot(times.value_of(machine.spread_ranks, 0), times.value_of(machine.spread_steps, 0)) *
+                        expected_largest(ranks);
   TaskList list(setup, times, p.slowest, settings.structure != nullptr ? settings.structure->host_issue : 1, of.spread);
   const operation::Recorder::Sink sink = [&](const operation::Operation& o) { list.add(o); };
   list.set_ahead(settings.structure != nullptr ? record_step(*settings.structure, setup, {}, sink)
@@ -72,6 +80,10 @@ Projection simulated(train::Setup setup, std::int64_t micro_batches, const machi
   p.known_s = list.known_s();
   p.uncertain = list.uncertain();
   p.traffic = list.traffic(s);
+  for (std::size_t slow = 0; slow < s.met.size(); ++slow)
+    for (std::size_t by = 0; by < s.met[slow].size(); ++by)
+      if (s.met[slow][by]) times.value_of(machine.slowed[slow][by], 1);  // as Machine::slowed_by(): here it is noted
+  p.not_given = times.not_given();
   return p;
 }
 
@@ -143,8 +155,11 @@ Projection project_nominal(const deck::Config& config, const machine::Machine& m
 Projection project(const deck::Config& config, const machine::Machine& machine, const Settings& settings) {
   const train::Setup setup = train::Setup::make(config, 0, 1);
   Projection p = project_nominal(config, machine, settings);
-  p.low_s = std::min(p.nominal_s, of_case(setup, machine, settings, low_case()).nominal_s);
-  p.high_s = std::max(p.nominal_s, of_case(setup, machine, settings, high_case()).nominal_s);
+  const Projection low = of_case(setup, machine, settings, low_case());
+  const Projection high = of_case(setup, machine, settings, high_case());
+  p.low_s = std::min(p.nominal_s, low.nominal_s);
+  p.high_s = std::max(p.nominal_s, high.nominal_s);
+  for (const Projection* other : {&low, &high}) add(p.not_given, other->not_given);
   if (p.high_s > kMostSpread * p.low_s) {
     // Both sides give up the same share, on a logarithmic scale.
     p.narrowed = true;

@@ -60,7 +60,8 @@ struct Projection {
   std::array<double, machine::kKnown> known_s{};  ///< seconds of operations, each alone, by how their time was found
   std::vector<Uncertain> uncertain{};             ///< the longest first
   std::vector<Traffic> traffic{};
-  double issue_s = 0;  ///< of the host
+  double issue_s = 0;                          ///< of the host
+  std::vector<machine::NotGiven> not_given{};  ///< of all three cases: what the machine file leaves out
 
   /// Share of the step in which compute only waited for collectives.
   double exposed() const;

@@ -9,6 +9,7 @@
 
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
+#include "machine/fields.hpp"
 #include "profile/collective_log.hpp"
 #include "train/plan/plan.hpp"
 
@@ -44,13 +45,13 @@ std::optional<ProjectedEnergy> energy_of(const Answer& a, const deck::Config& co
   return energy_of(a.step, machine, static_cast<double>(config.mesh.ranks()));
 }
 
-double peak_of(const deck::Config& config, const Machine& machine) {
-  if (config.precision.peak_tflops > 0) return 1e12 * config.precision.peak_tflops;
+/// The peak that MFU counts against, of the machine; null: the deck gives it.
+const machine::Figure* peak_of(const deck::Config& config, const Machine& machine) {
+  if (config.precision.peak_tflops > 0) return nullptr;
   const bool fp8 = config.fp8.on() && config.fp8.recipe != deck::Recipe::mxfp8;
-  const machine::Figure& f = fp8                                                 ? machine.peak_fp8
-                             : config.precision.compute == deck::FloatType::bf16 ? machine.peak_bf16
-                                                                                 : machine.peak_fp32;
-  return f.given() ? f.value : 0;
+  return fp8                                                 ? &machine.peak_fp8
+         : config.precision.compute == deck::FloatType::bf16 ? &machine.peak_bf16
+                                                             : &machine.peak_fp32;
 }
 
 std::string seconds_text(double s) {
@@ -59,22 +60,15 @@ std::string seconds_text(double s) {
                    : fmt::format("{:.1f} min", s / 60);
 }
 
-/// What the machine file does not give and the simulation takes as nothing.
-std::vector<std::string_view> not_given(const deck::Config& config, const Machine& m) {
-  std::vector<std::string_view> keys;
-  const auto add = [&](bool given, std::string_view key) {
-    if (!given) keys.push_back(key);
+/// What the machine file leaves out of what the report needs.
+std::vector<machine::NotGiven> not_given(const Answer& a, const deck::Config& config, const Machine& machine) {
+  std::vector<machine::NotGiven> all = a.step.not_given;
+  const auto has = [&](const std::string& key) {
+    return std::any_of(all.begin(), all.end(), [&](const machine::NotGiven& entry) { return entry.key == key; });
   };
-  if (m.device) add(m.issue_product.given() && m.issue_kernel.given(), "host.issue_* (0 s)");
-  if (config.mesh.ranks() == 1) return keys;
-  bool any = false;
-  for (const auto& row : m.slowed)
-    for (const machine::Figure& f : row) any = any || f.given();
-  add(any, "overlap (factors of 1)");
-  add(m.spread_ranks.given(), "spread.ranks (0)");
-  if (m.node_devices.given() && static_cast<double>(config.mesh.ranks()) > m.node_devices.value)
-    add(m.latency_rank.given(), "network.latency_rank (0 s)");
-  return keys;
+  if (const machine::Figure* peak = peak_of(config, machine); peak != nullptr && !peak->given())
+    if (const std::string key = key_of(machine, *peak); !has(key)) all.push_back({key, "no MFU"});
+  return all;
 }
 
 std::string surety_text(const Answer& a, const deck::Config& config, const Machine& m) {
@@ -85,8 +79,7 @@ std::string surety_text(const Answer& a, const deck::Config& config, const Machi
       "\nprojected step time: low {}, nominal {}, high {}{}\n", seconds_text(p.low_s), seconds_text(p.nominal_s),
       seconds_text(p.high_s),
       p.narrowed ? fmt::format(" (both cut: the cases differ by more than {:.2f} times)", kMostSpread) : "");
-  if (const auto keys = not_given(config, m); !keys.empty())
-    text += fmt::format("not given, taken as said: {}: measure them (shard8 calibrate)\n", deck::list_of(keys, "and"));
+  text += not_given_text(not_given(a, config, m));
   if (const auto automatic = deck::exchanges_with(config, profile::ExchangeMethod::automatic); !automatic.empty())
     text += fmt::format(
         "overlap keys that are auto, {}, count as {} and the like: a run times the methods and off, and chooses; give "
@@ -114,16 +107,20 @@ std::string surety_text(const Answer& a, const deck::Config& config, const Machi
 std::string goodput_text(const Answer& a) {
   if (!a.failures) return fmt::format("\ngoodput: NOT PROJECTED: {}\n", a.no_goodput);
   const Failures& f = *a.failures;
-  const double best = std::max(best_interval_s(f), a.step.nominal_s);  // a checkpoint is of whole steps
+  const auto waits = [&](double interval_s) {
+    return wait_s(f, interval_s) > 0 ? fmt::format("; at each, training waits {} until the one before is durable",
+                                                   seconds_text(wait_s(f, interval_s)))
+                                     : std::string();
+  };
+  const double steps = best_steps(f, a.step.nominal_s), best = steps * a.step.nominal_s;
   std::string text = fmt::format(
       "\nprojected time between failures: {:.2f} h   hold-up of a checkpoint: {:.2f} s   durable after: {:.2f} s   "
       "restart: "
-      "{:.1f} s\nprojected goodput: {:.2f} % with a checkpoint every {:.1f} min, {} steps (the best interval)\n",
-      f.between_s / 3600, f.hold_up_s, f.durable_s, f.restart_s, 100 * goodput(f, best), best / 60,
-      std::max(1.0, std::round(best / a.step.nominal_s)));
+      "{:.1f} s\nprojected goodput: {:.2f} % with a checkpoint every {:.1f} min, {} steps (the best interval){}\n",
+      f.between_s / 3600, f.hold_up_s, f.durable_s, f.restart_s, 100 * goodput(f, best), best / 60, steps, waits(best));
   if (a.interval_s > 0)
-    text += fmt::format("projected goodput: {:.2f} % with the deck's checkpoint.every, {:.1f} min\n",
-                        100 * goodput(f, a.interval_s), a.interval_s / 60);
+    text += fmt::format("projected goodput: {:.2f} % with the deck's checkpoint.every, {:.1f} min{}\n",
+                        100 * goodput(f, a.interval_s), a.interval_s / 60, waits(a.interval_s));
   return text;
 }
 
@@ -156,7 +153,9 @@ Json json_of(const Answer& a, const deck::Config& config, const Machine& machine
                          {"factor", u.factor},
                          {"calls", u.calls},
                          {"s", u.seconds}});
-  Json object{{"not_given", not_given(config, machine)},
+  Json left_out = Json::array();
+  for (const machine::NotGiven& entry : not_given(a, config, machine)) left_out.push_back(to_text(entry));
+  Json object{{"not_given", std::move(left_out)},
               {"machine", machine.name},
               {"file", machine.path},
               {"sources", std::move(sources)}};
@@ -172,15 +171,17 @@ Json json_of(const Answer& a, const deck::Config& config, const Machine& machine
   object["found_s"] = std::move(known);
   object["not_entries"] = std::move(uncertain);
   if (a.failures) {
-    const double best = std::max(best_interval_s(*a.failures), p.nominal_s);
+    const double best = best_steps(*a.failures, p.nominal_s) * p.nominal_s;
     object["goodput"] = {{"between_failures_s", a.failures->between_s},
                          {"hold_up_s", a.failures->hold_up_s},
                          {"durable_s", a.failures->durable_s},
                          {"restart_s", a.failures->restart_s},
                          {"best_interval_s", best},
+                         {"best_wait_s", wait_s(*a.failures, best)},
                          {"best", goodput(*a.failures, best)}};
     if (a.interval_s > 0) {
       object["goodput"]["interval_s"] = a.interval_s;
+      object["goodput"]["wait_s"] = wait_s(*a.failures, a.interval_s);
       object["goodput"]["of_deck"] = goodput(*a.failures, a.interval_s);
     }
   }
@@ -205,7 +206,8 @@ profile::Report report_of(const Answer& a, const deck::Config& config, const Mac
   profile::ReportInput input;
   input.tokens_per_step = tokens_of(config);
   input.flops_per_step = train::model_flops_per_token(config.model) * input.tokens_per_step;
-  input.peak_flops = peak_of(config, machine);
+  const machine::Figure* const peak = peak_of(config, machine);
+  input.peak_flops = peak == nullptr ? 1e12 * config.precision.peak_tflops : peak->given() ? peak->value : 0;
   input.verification = {profile::Verification::Status::not_checked, "projected"};
   if (deck::exchanges_tokens(config))
     input.methods =
@@ -217,6 +219,21 @@ profile::Report report_of(const Answer& a, const deck::Config& config, const Mac
   return report;
 }
 
+std::string not_given_text(const std::vector<machine::NotGiven>& entries) {
+  if (entries.empty()) return {};
+  // Entries for which the same was taken are listed together.
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> by_taken;
+  for (const machine::NotGiven& entry : entries) {
+    auto at = std::find_if(by_taken.begin(), by_taken.end(), [&](const auto& one) { return one.first == entry.taken; });
+    if (at == by_taken.end()) at = by_taken.insert(by_taken.end(), {entry.taken, {}});
+    at->second.push_back(entry.key);
+  }
+  std::string text = "not given, taken as said:";
+  for (std::size_t i = 0; i < by_taken.size(); ++i)
+    text += fmt::format("{} {} ({})", i > 0 ? ";" : "", deck::list_of(by_taken[i].second, "and"), by_taken[i].first);
+  return text + ": measure them (shard8 calibrate)\n";
+}
+
 std::string to_text(const Answer& a, const deck::Config& config, const Machine& machine) {
   std::string text =
       fmt::format("projected  {} on {} ({}), simulated: nothing below was measured here\n",
@@ -225,9 +242,9 @@ std::string to_text(const Answer& a, const deck::Config& config, const Machine& 
     text += fmt::format("source     {}: {}: {}\n", s.name, name_of(s.kind), s.text);
   if (a.efficiency != 1)
     text += fmt::format("efficiency {:.4f}: times of computation are divided by it\n", a.efficiency);
-  text += fmt::format(
-      "memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / kGiB,
-      machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / kGiB) : "");
+  text += fmt::format("memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / kGiB,
+                      machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / kGiB)
+                                             : ", device.memory is not given");
   text += profile::to_text(report_of(a, config, machine));
   text += energy_text(energy_of(a, config, machine), machine, tokens_of(config));
   return text + surety_text(a, config, machine) + changes_text(a) + goodput_text(a);

@@ -32,6 +32,9 @@ struct Answer {
 /// not checked.
 profile::Report report_of(const Answer& answer, const deck::Config& config, const machine::Machine& machine);
 
+/// The line that says what a machine file does not give, and what was taken in its place; empty for no entries.
+std::string not_given_text(const std::vector<machine::NotGiven>& entries);
+
 /// What `shard8 project` prints: a run's report, each figure under the word projected, then how sure it is, what was
 /// not an entry of the machine file, goodput and what changes would do.
 std::string to_text(const Answer& answer, const deck::Config& config, const machine::Machine& machine);

@@ -197,13 +197,18 @@ class Run {
 
   void advance(double seconds) {
     std::array<double, kMostQueues> slow{};
+    std::array<int, kLoads> running{};
     bool communicating = false;
     for (std::size_t i = 0; i < queues_.size(); ++i) {
       if (!queues_[i].running) continue;
       slow[i] = slowness(queues_[i]);
+      ++running[static_cast<std::size_t>(task(queues_[i].number(count_)).load)];
       communicating |= communicates(task(queues_[i].number(count_)));
     }
     now_ += seconds;
+    for (std::size_t a = 0; a < running.size(); ++a)
+      for (std::size_t b = 0; running[a] > 0 && b < running.size(); ++b)
+        result_.met[a][b] |= running[b] > (a == b ? 1 : 0);
     if (communicating && compute_step() == repeats_ - 1) result_.in_flight_s += seconds;
     for (std::size_t i = 0; i < queues_.size(); ++i) {
       QueueState& q = queues_[i];

@@ -60,6 +60,8 @@ struct Simulated {
   double host_s = 0;                          ///< in which the compute stream waited for the host
   double in_flight_s = 0;                     ///< in which at least one collective ran
   std::vector<double> task_s{}, exposed_s{};  ///< of each task: how long it ran, and how long compute waited for it
+  /// [slow][by]: whether a task of the one kind ran while one of the other kind did, in any of the steps.
+  std::array<std::array<bool, machine::kLoads>, machine::kLoads> met{};
 };
 
 /// How much longer each kind of work takes while others run: [slow][by].

@@ -33,8 +33,15 @@ class MachineTimes final : public ComputingTimes {
     return times_.kernel(o.kernel()->name, o.read + o.written).seconds;
   }
   Spread spread() const override {
-    const auto of = [](const machine::Figure& f) { return f.given() ? f.value : 0; };
-    return {of(machine_.spread_calls), of(machine_.spread_ranks), of(machine_.spread_steps)};
+    return {times_.value_of(machine_.spread_calls, 0), times_.value_of(machine_.spread_ranks, 0),
+            times_.value_of(machine_.spread_steps, 0)};
+  }
+  std::string said() const {
+    std::string text = fmt::format("waits as on {} ({})", machine_.name, machine_.path);
+    spread();
+    for (const machine::NotGiven& entry : times_.not_given())
+      text += fmt::format("{} {}", &entry == times_.not_given().data() ? "; not given:" : ",", to_text(entry));
+    return text;
   }
 
  private:
@@ -164,9 +171,9 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
   const bool folder = fs::is_directory(path);
   if (folder) path /= "summary.json";
   if (!folder && path.extension() != ".json") {
-    machine::Machine machine = machine::read(path.string());
-    said = fmt::format("waits as on {} ({})", machine.name, path.string());
-    return std::make_unique<MachineTimes>(std::move(machine));
+    auto times = std::make_unique<MachineTimes>(machine::read(path.string()));
+    said = times->said();
+    return times;
   }
   const Json summary = Json::parse(deck::read_text_file(path.string(), "summary"), nullptr, false);
   if (!summary.is_object() || !summary.contains("phases") || !summary.contains("deck"))

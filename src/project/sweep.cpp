@@ -6,12 +6,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/divisors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "project/report.hpp"
 #include "train/plan/plan.hpp"
+#include "train/record.hpp"
 
 namespace shard8::project {
 
@@ -33,6 +36,14 @@ void for_each_combination(const std::vector<Varied>& varied,
   }
 }
 
+/// "data.micro_batch=2 model.recompute=full"
+std::string settings_text(const std::vector<Varied>& varied, const std::vector<std::string>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += fmt::format("{}{}={}", i > 0 ? " " : "", varied[i].key, values[i]);
+  return text;
+}
+
 Json json_of(const SweepRow& row, const std::vector<Varied>& varied) {
   Json one = base::json_of<Json>(row.mesh);
   for (std::size_t i = 0; i < varied.size(); ++i) one[varied[i].key] = row.values[i];
@@ -44,6 +55,16 @@ Json json_of(const SweepRow& row, const std::vector<Varied>& varied) {
   return one;
 }
 
+/// What tells two steps of one mesh apart: the operations of one of two micro-batches, how many micro-batches there
+/// are, and how many tokens.
+std::string step_of(const deck::Config& config, std::uint64_t memory) {
+  train::Setup setup = train::Setup::make(config, 0, 1);
+  std::string text = fmt::format("{} {} {}", memory, config.data.batch * config.model.seq, setup.layout.micro_batches);
+  setup.layout.micro_batches = std::min<std::int64_t>(2, setup.layout.micro_batches);
+  train::record_step(setup, {}, [&](const operation::Operation& o) { text += '\n' + to_text(o); });
+  return text;
+}
+
 }  // namespace
 
 Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
@@ -53,6 +74,7 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
   all.ranks = ranks;
   all.varied = std::move(varied);
   all.most = most;
+  std::map<std::string, std::vector<std::string>> steps;  // of the current mesh: the values that made each first
   const auto try_one = [&](const base::Extents& mesh, const std::vector<std::string>& values) {
     std::vector<std::string> given;
     for (std::size_t i = 0; i < values.size(); ++i) given.push_back(all.varied[i].key + '=' + values[i]);
@@ -68,6 +90,10 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
     row.mesh = mesh;
     row.values = values;
     row.memory = train::make_plan(config, 1).needed_bytes();
+    if (!all.varied.empty()) {
+      const auto [first, added] = steps.try_emplace(step_of(config, row.memory), values);
+      if (!added) return all.same.emplace_back(std::move(row), first->second), void();
+    }
     if (most > 0 && row.memory > most) return all.too_large.push_back(std::move(row));
     try {
       row.step = project(config, machine, settings);
@@ -76,12 +102,16 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
       return all.not_projected.emplace_back(std::move(row), e.what()), void();
     }
     row.tokens_per_s = static_cast<double>(config.data.batch * config.model.seq) / row.step.nominal_s;
+    for (const machine::NotGiven& entry : row.step.not_given)
+      if (std::find(all.not_given.begin(), all.not_given.end(), entry) == all.not_given.end())
+        all.not_given.push_back(entry);
     all.rows.push_back(std::move(row));
   };
   for (const std::int64_t replicate : base::divisors_of(ranks)) {
     for (const std::int64_t tensor : base::divisors_of(ranks / replicate)) {
       const base::Extents mesh(static_cast<int>(replicate), static_cast<int>(ranks / replicate / tensor),
                                static_cast<int>(tensor));
+      steps.clear();
       for_each_combination(all.varied, [&](const std::vector<std::string>& values) { try_one(mesh, values); });
     }
   }
@@ -126,7 +156,14 @@ std::string to_text(const Sweep& sweep) {
                       static_cast<double>(sweep.most) / kGiB);
   if (sweep.refused > 0)
     text += fmt::format("left out, since they do not go with the deck: {}; the first:\n{}\n", sweep.refused, sweep.why);
-  return text;
+  if (!sweep.same.empty()) {
+    const auto& [row, as] = sweep.same.front();
+    text +=
+        fmt::format("left out, since their step is that of other values: {}; the first: {}, as {}, on {} x {} x {}\n",
+                    sweep.same.size(), settings_text(sweep.varied, row.values), settings_text(sweep.varied, as),
+                    row.mesh[base::Axis::replicate], row.mesh[base::Axis::shard], row.mesh[base::Axis::tensor]);
+  }
+  return text + not_given_text(sweep.not_given);
 }
 
 std::string to_json(const Sweep& sweep, const std::vector<std::pair<std::string, std::string>>& settings) {
@@ -144,6 +181,13 @@ std::string to_json(const Sweep& sweep, const std::vector<std::pair<std::string,
     object["not_projected"].push_back(json_of(row, sweep.varied));
     object["not_projected"].back()["why"] = why;
   }
+  object["same_step"] = Json::array();
+  for (const auto& [row, as] : sweep.same) {
+    object["same_step"].push_back(json_of(row, sweep.varied));
+    for (std::size_t i = 0; i < as.size(); ++i) object["same_step"].back()["as"][sweep.varied[i].key] = as[i];
+  }
+  object["projected"]["not_given"] = Json::array();
+  for (const machine::NotGiven& entry : sweep.not_given) object["projected"]["not_given"].push_back(to_text(entry));
   return object.dump(2);
 }
 

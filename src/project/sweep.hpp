@@ -34,14 +34,19 @@ struct Sweep {
   std::vector<SweepRow> rows;                                   ///< what fits, the most tokens a second first
   std::vector<SweepRow> too_large;                              ///< what does not fit, the least memory first
   std::vector<std::pair<SweepRow, std::string>> not_projected;  ///< what the machine file does not say enough for: why
-  std::uint64_t most = 0;                                       ///< bytes of a rank
-  std::int64_t refused = 0;                                     ///< combinations that do not go with the deck
-  std::string why{};                                            ///< the first refusal
+  /// What makes the same step, with the same memory, as values that were tried before: these.
+  std::vector<std::pair<SweepRow, std::vector<std::string>>> same;
+  std::vector<machine::NotGiven> not_given;  ///< of all rows
+  std::uint64_t most = 0;                    ///< bytes of a rank
+  std::int64_t refused = 0;                  ///< combinations that do not go with the deck
+  std::string why{};                         ///< the first refusal
 };
 
 /// Projects every mesh of `ranks` ranks with every combination of the varied values. `load` makes the config of a mesh
 /// and of settings "key=value"; it throws Error(deck) for one that does not go with the deck. What needs more than
-/// `most` bytes a rank is not projected, and neither is what the machine file does not say enough for.
+/// `most` bytes a rank is not projected, and neither is what the machine file does not say enough for. Values of a mesh
+/// that make the same step are one row, that of the first: data.micro_batch, for one, is cut to a data rank's
+/// sequences.
 Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
             std::vector<Varied> varied,
             const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load);

@@ -25,8 +25,6 @@ using profile::Phase;
 
 namespace {
 
-double value_of(const machine::Figure& figure) { return figure.given() ? figure.value : 0; }
-
 /// The exchange of the tensor group or the expert group that a collective at this place belongs to; kExchanges: none.
 /// `root` is the unit of the head.
 std::uint8_t exchange_of(const Operation& o, Collective op, int root) {
@@ -68,7 +66,12 @@ TaskList::TaskList(const train::Setup& setup, const machine::Times& times, doubl
   if (!m.node_devices.given())
     base::fail(base::ExitCode::deck, "{}: node.devices is needed: it says which ranks share a node", m.path);
   node_ranks_ = static_cast<int>(m.node_devices.value);
-  step_.issue_s = issue_ * value_of(m.issue_step);
+  step_.issue_s = issue_ * times_.value_of(m.issue_step, 0);
+}
+
+/// Of a device. A host that computes issues nothing to itself, and its file need not say so.
+double TaskList::issue_s(const machine::Figure& issue) const {
+  return issue_ * (times_.machine().device ? times_.value_of(issue, 0) : issue.given() ? issue.value : 0);
 }
 
 Queue TaskList::queue_of(Stream stream, operation::Group group) {
@@ -122,7 +125,7 @@ void TaskList::add_computation(const Operation& o, Task& task) {
   const auto set = [&](Load load, Part part, const machine::Figure& issue) {
     task.load = load;
     if (in_pass) task.part = static_cast<std::int8_t>(part);
-    task.issue_s = issue_ * value_of(issue);
+    task.issue_s = issue_s(issue);
   };
   if (const auto* p = o.product()) {
     set(Load::product, Part::gemm, m.issue_product);
@@ -148,14 +151,14 @@ void TaskList::add_collective(const Operation& o, const operation::Collective& c
   const machine::Machine& m = times_.machine();
   const machine::Placement& at = places_.at(c.group);
   task.queue = queue_of(o.stream, c.group);
-  task.load = m.load_of(c.op, at.nodes);
+  task.load = times_.load_of(c.op, at.nodes);
   task.link = at.nodes == 1 ? Link::node : Link::network;
   const double empty = times_.collective(c.op, at, 1).seconds;
   task.demand = static_cast<float>(task.seconds > 0 ? std::max(0.0, 1 - empty / task.seconds) : 0);
-  task.issue_s = issue_ * value_of(m.issue_collective);
+  task.issue_s = issue_s(m.issue_collective);
   // A rank waits in the call for the last one.
   if (task.queue == kCompute && !c.host_values)
-    task.seconds += spread_ * value_of(m.spread_calls) * expected_largest(c.ranks);
+    task.seconds += spread_ * times_.value_of(m.spread_calls, 0) * expected_largest(c.ranks);
   const bool tensor =
       c.group == operation::Group(base::Axis::tensor) || c.group == operation::Group(base::Axis::expert);
   task.waiting = tensor ? Waiting::exchange : o.stream == Stream::reduce ? Waiting::reduction : Waiting::gather;

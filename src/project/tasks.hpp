@@ -32,6 +32,7 @@ class TaskList {
  private:
   void add_computation(const operation::Operation& operation, Task& task);
   void add_collective(const operation::Operation& operation, const operation::Collective& collective, Task& task);
+  double issue_s(const machine::Figure& issue) const;
   Queue queue_of(operation::Stream stream, operation::Group group);
   machine::Estimate estimate(const operation::Operation& operation);
 

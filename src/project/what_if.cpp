@@ -48,7 +48,7 @@ void scale_kernels(Machine& m, double factor) {
     for (const machine::KernelTime& other : m.kernels) launch = std::min(launch, other.seconds);
     entry.seconds = launch + (entry.seconds - launch) / factor;
   }
-  if (m.kernels.empty()) m.bandwidth.value *= factor;  // else products, whose times are entries, would change
+  m.bandwidth_of_kernels *= factor;
 }
 
 void scale_units(Machine& m, double factor) {
@@ -62,8 +62,13 @@ void scale_products(Machine& m, double factor) {
 }
 
 /// Dynamic power grows with the third power of the clock where voltage follows it, so clocks follow the cube root of
-/// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). Kernels that memory bounds keep their time.
-void scale_power(Machine& m, double factor) { scale_units(m, std::cbrt(factor)); }
+/// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). Kernels that memory bounds keep their time. A
+/// device without work takes no more than the limit.
+void scale_power(Machine& m, double factor) {
+  scale_units(m, std::cbrt(factor));
+  m.watts.value *= factor;
+  if (m.watts.given()) m.watts_idle.value = std::min(m.watts_idle.value, m.watts.value);
+}
 
 void scale_issue(Machine& m, double factor) {
   for (machine::Figure* f : {&m.issue_product, &m.issue_attention, &m.issue_kernel, &m.issue_collective, &m.issue_step})
@@ -73,7 +78,7 @@ void scale_issue(Machine& m, double factor) {
 constexpr Property kProperties[] = {
     {"device.products", "rate of products and attention", scale_products},
     {"device.bandwidth", "bandwidth of the memory, for kernels that it bounds", scale_kernels},
-    {"device.power", "power limit: clocks of products follow its cube root", scale_power},
+    {"device.power", "power limit, which is device.watts: clocks of products follow its cube root", scale_power},
     {"host.speed", "speed at which the host issues operations", scale_issue},
     {"node.bandwidth", "bandwidth between the ranks of a node",
      [](Machine& m, double factor) {
@@ -128,7 +133,12 @@ std::vector<Change> read_changes(const std::string& text, std::string_view optio
   std::vector<Change> changes;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
-    changes.push_back(read_change(text.substr(at, comma - at), option));
+    const Change change = read_change(text.substr(at, comma - at), option);
+    for (const Change& before : changes)
+      if (before.property == change.property)
+        base::fail(base::ExitCode::deck, "{}: '{}' is given twice, as {}x and as {}x: give it once", option,
+                   change.property->key, before.factor, change.factor);
+    changes.push_back(change);
     at = comma + 1;
   }
   return changes;

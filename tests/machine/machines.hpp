@@ -47,6 +47,7 @@ inline void expect_same(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.note, b.note);
   EXPECT_EQ(a.device_name, b.device_name);
   EXPECT_EQ(a.copies_in_node, b.copies_in_node);
+  EXPECT_EQ(a.moved_by_given, b.moved_by_given);
   ASSERT_EQ(a.sources.size(), b.sources.size());
   for (std::size_t i = 0; i < a.sources.size(); ++i) {
     EXPECT_EQ(a.sources[i].name, b.sources[i].name);

@@ -25,6 +25,7 @@ class RandomMachine {
     m.device = one_in(2);
     m.device_name = one_in(2) ? "" : "card";
     m.copies_in_node = one_in(2);
+    m.moved_by_given = m.copies_in_node || one_in(2);
     for (int i = 0; i < 4; ++i)
       m.sources.push_back({"s" + std::to_string(i), static_cast<Source::Kind>(i), "text: of 'it'"});
     for (const Group& group : all_groups())
