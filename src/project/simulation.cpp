@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/error.hpp"
 
@@ -21,6 +22,22 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kTick = 1e-12;  ///< seconds: times that differ by less are equal
 
 bool communicates(const Task& task) { return task.load >= Load::collective; }
+
+/// By how much longer collectives that share a link move their bytes, so that together they move no more than the link
+/// does: x >= 0 with Σ d / (1 + d x) = 1, d the demands; 0 where they sum to less. Newton's method, from below.
+double longer(std::span<const double> demands) {
+  double x = 0;
+  for (int i = 0; i < 100; ++i) {
+    double over = -1, slope = 0;
+    for (const double d : demands) {
+      over += d / (1 + d * x);
+      slope += d * d / ((1 + d * x) * (1 + d * x));
+    }
+    if (over <= 1e-12) break;
+    x += over / slope;
+  }
+  return x;
+}
 
 /// Tasks of consecutive steps have one number: step · tasks of a step + index.
 class Run {
@@ -175,17 +192,19 @@ class Run {
   /// Seconds that pass while a running task does one second of its work.
   double slowness(const QueueState& of) const {
     const Task& t = task(of.number(count_));
-    double slow = 1, demand = 0;
+    double slow = 1;
+    std::array<double, kMostQueues> demands{};
+    std::size_t sharing = 0;
     std::array<bool, kLoads> counted{};
     for (const QueueState& q : queues_) {
       if (!q.running) continue;
       const Task& other = task(q.number(count_));
-      if (t.link != Link::none && other.link == t.link) demand += static_cast<double>(other.demand);
+      if (t.link != Link::none && other.link == t.link) demands[sharing++] = static_cast<double>(other.demand);
       if (&q == &of || counted[static_cast<std::size_t>(other.load)]) continue;
       counted[static_cast<std::size_t>(other.load)] = true;
       slow *= slow_[static_cast<std::size_t>(t.load)][static_cast<std::size_t>(other.load)];
     }
-    return slow * (t.link == Link::none ? 1 : 1 + static_cast<double>(t.demand) * (std::max(1.0, demand) - 1));
+    return slow * (1 + static_cast<double>(t.demand) * longer(std::span(demands).first(sharing)));
   }
 
   double time_to_next(double next) const {

@@ -95,6 +95,23 @@ TEST(ProjectSimulation, collectives_over_one_link_share_it) {
   EXPECT_DOUBLE_EQ(simulate(s.step, none()).times.total, 3.5);
   for (Task& t : s.step.tasks) t.demand = 0.5;  // each is bound by the link for half of its time only
   EXPECT_DOUBLE_EQ(simulate(s.step, none()).times.total, 2.5);
+  // 0.75 / 1.5 of the link each: together all of it, for 1.5 s. Then the second one is alone for 1 s.
+  for (Task& t : s.step.tasks) t.demand = 0.75;
+  EXPECT_NEAR(simulate(s.step, none()).times.total, 3.0, 1e-9);
+}
+
+// What two collectives share for a while, the link moves all the while, whatever their latencies.
+TEST(ProjectSimulation, a_shared_link_moves_no_more_than_it_can) {
+  for (const float demand : {0.55F, 0.7F, 0.9F, 1.0F})
+    for (const int calls : {2, 3, 5}) {
+      Steps s;
+      std::vector<Wait> all;
+      for (int i = 0; i < calls; ++i)
+        all.push_back({s.collective(static_cast<Queue>(1 + i), 1, Waiting::gather, demand), 1});
+      s.compute(0.5, all);
+      const double busy = static_cast<double>(demand) * calls;  // of the link, in seconds
+      EXPECT_NEAR(simulate(s.step, none()).times.total, 0.5 + busy, 1e-9) << demand << ' ' << calls;
+    }
 }
 
 TEST(ProjectSimulation, what_runs_at_once_slows_each_other_down) {
