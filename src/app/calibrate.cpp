@@ -14,6 +14,7 @@
 #include "app/job.hpp"
 #include "app/node_memory.hpp"
 #include "app/run_report.hpp"
+#include "base/file_kind.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
@@ -74,8 +75,9 @@ std::string plain_name(const std::string& text) {
 int network_ports() {
   std::error_code none;
   int ports = 0;
-  for (const auto& device : fs::directory_iterator("/sys/class/infiniband", none))
-    ports += fs::exists(device.path() / "ports") ? 1 : 0;
+  const fs::path all = "/sys/class/infiniband";
+  for (const std::string& device : base::names_in(all, none))
+    ports += base::kind_of_file(all / device / "ports").is_there() ? 1 : 0;
   return std::max(ports, 1);
 }
 

@@ -10,6 +10,7 @@
 
 #include "app/commands.hpp"
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
 #include "base/utc.hpp"
 #include "io/durable_file.hpp"
 #include "profile/history/history.hpp"
@@ -34,9 +35,13 @@ std::map<std::int64_t, profile::LegSummary> summaries_of(const fs::path& folder,
                                                          const std::string& training) {
   std::map<std::int64_t, profile::LegSummary> found;
   const std::string begin = name.stem().string() + ".leg_";
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const fs::path& path = entry.path();
-    const std::string file = path.filename().string();
+  std::error_code error;
+  const auto names = base::names_in(folder, error);
+  if (error)
+    base::fail(base::ExitCode::deck, "{}: error: it cannot be listed: {}; give a folder that can be read",
+               folder.string(), error.message());
+  for (const std::string& file : names) {
+    const fs::path path = folder / file;
     if (file != name && !(file.starts_with(begin) && path.extension() == name.extension())) continue;
     const auto summary = profile::read_leg_summary(io::text_of(path.string()), path.string());
     if (summary.training == training) found.emplace(summary.leg, summary);

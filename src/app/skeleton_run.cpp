@@ -18,6 +18,7 @@
 #include "app/run_output.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
+#include "base/file_kind.hpp"
 #include "base/log.hpp"
 #include "base/utc.hpp"
 #include "comm/agree.hpp"
@@ -231,13 +232,13 @@ std::vector<std::string> unused_by_skeleton(const deck::LoadResult& deck) {
 
 void require_no_training(const deck::Config& config) {
   const fs::path file = fs::path(config.output.dir) / train::TrainingFile::kName;
-  if (fs::exists(file))
+  if (base::kind_of_file(file).is_there())
     base::fail(base::ExitCode::environment,
                "output.dir = {} holds the files of a training ({}), which a skeleton run would replace: set output.dir "
                "to another folder",
                config.output.dir, train::TrainingFile::kName);
   const fs::path summary = fs::path(config.output.dir) / config.output.summary;
-  if (fs::is_regular_file(summary) && profile::skeleton_of_summary(io::text_of(summary.string())).empty())
+  if (base::kind_of_file(summary).is_file() && profile::skeleton_of_summary(io::text_of(summary.string())).empty())
     base::fail(base::ExitCode::environment,
                "output.dir = {} holds a summary ({}) that is not of a skeleton run, which would replace it: set "
                "output.dir to another folder",

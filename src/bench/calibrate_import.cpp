@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <fstream>
 #include <regex>
 #include <sstream>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
 #include "bench/calibrate_import_file.hpp"
@@ -189,10 +189,11 @@ ImportedRows read_import(const std::string& what) {
     if (import.nodes < 1 || import.ranks < 1 || import.nodes * import.ranks < 2)
       refuse_import(what, "it has fewer than 2 ranks", "give --import FILE:NODESxRANKS, as in all_gather.json:2x8");
   }
-  std::ifstream in(import.file, std::ios::binary);
+  base::PlainFile file = base::open_plain(import.file, base::Pipes::read);
   std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    base::fail(base::ExitCode::deck, "{}: error: it cannot be read, or is empty: {}", import.file, kRemedy);
+  if (!file.why.empty() || !(text << file.in.rdbuf()))
+    base::fail(base::ExitCode::deck, "{}: error: {}: {}", import.file,
+               file.why.empty() ? "it cannot be read, or is empty" : "it cannot be read: " + file.why, kRemedy);
   import.text = text.str();
   if (import.text.starts_with("\xEF\xBB\xBF")) import.text.erase(0, 3);  // a byte-order mark
   const auto first = import.text.find_first_not_of(" \t\r\n");

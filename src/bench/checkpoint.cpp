@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
@@ -55,7 +56,7 @@ class Folder {
       path_ = fmt::format("{}/shard8_bench_checkpoint.{}", in, ::getpid());
       std::error_code error;
       fs::create_directories(in, error);
-      if (!error && fs::exists(path_)) error = std::make_error_code(std::errc::file_exists);
+      if (!error && base::kind_of_file(path_).is_there()) error = std::make_error_code(std::errc::file_exists);
       if (!error) fs::create_directory(path_, error);
       if (error)
         base::fail(base::ExitCode::environment, "cannot make folder '{}': {}; choose another --dir", path_,
@@ -209,7 +210,10 @@ class Bench {
       file.sync();
       file.close();
       seconds = seconds_since(began);
-      fs::remove(path);
+      std::error_code error;
+      fs::remove(path, error);
+      if (error)
+        base::fail(base::ExitCode::environment, "cannot remove '{}': {}; choose another --dir", path, error.message());
     });
     return transfer(slowest(seconds), sum(own_bytes_), own_bytes_, seconds);
   }
@@ -280,8 +284,9 @@ class Bench {
 
   /// Has this rank's kernel forget the pages of all files, which were fsynced.
   static void evict(const std::string& folder) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const int file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    std::error_code ignored;  // pages of files that cannot be listed stay
+    for (const std::string& name : base::names_in(folder, ignored)) {
+      const int file = ::open((fs::path(folder) / name).c_str(), O_RDONLY | O_CLOEXEC);
       if (file < 0) continue;
       ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
       ::close(file);

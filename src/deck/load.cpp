@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "base/error.hpp"
+#include "base/plain_file.hpp"
 #include "deck/checks.hpp"
 #include "deck/diagnostics.hpp"
 #include "deck/raw_deck.hpp"
@@ -46,10 +46,11 @@ std::string read_text_file(const std::string& path, std::string_view noun) {
   if (std::filesystem::is_directory(path, ignored)) {
     base::fail(base::ExitCode::deck, "{}: error: this is a folder, a {} is a file", path, noun);
   }
+  base::PlainFile file = base::open_plain(path, base::Pipes::read);
+  if (!file.why.empty()) base::fail(base::ExitCode::deck, "{}: error: cannot read the {}: {}", path, noun, file.why);
   errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) {
+  std::string text{std::istreambuf_iterator<char>(file.in), {}};
+  if (!file.in) {
     base::fail(base::ExitCode::deck, "{}: error: cannot read the {}: {}", path, noun,
                errno != 0 ? std::strerror(errno) : "unknown reason");
   }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/plain_file.hpp"
 
 namespace shard8::io {
 
@@ -24,9 +25,12 @@ namespace {
              path, operation, std::generic_category().message(error));
 }
 
+[[noreturn]] void cannot_read(const std::string& why, const std::string& path) {
+  base::fail(base::ExitCode::environment, "'{}': cannot read: {}; make it readable, or move it elsewhere", path, why);
+}
+
 [[noreturn]] void cannot_read(int error, const std::string& path) {
-  base::fail(base::ExitCode::environment, "'{}': cannot read: {}; make it readable, or move it elsewhere", path,
-             std::generic_category().message(error == 0 ? EIO : error));
+  cannot_read(std::generic_category().message(error == 0 ? EIO : error), path);
 }
 
 /// path.tmp while it is being written. The destructor removes the file unless it was renamed.
@@ -92,12 +96,11 @@ void write_durably(const std::string& path, const std::function<void(const Sink&
 }
 
 void read_stream(const std::string& path, const std::function<void(std::istream& in)>& read) {
+  base::PlainFile file = base::open_plain(path);
+  if (!file.why.empty()) cannot_read(file.why, path);
   errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) cannot_read(errno, path);
-  errno = 0;
-  read(in);
-  if (in.bad()) cannot_read(errno, path);
+  read(file.in);
+  if (file.in.bad()) cannot_read(errno, path);
 }
 
 void sync_folder(const std::string& folder) {
@@ -111,12 +114,10 @@ void sync_folder(const std::string& folder) {
 }
 
 std::optional<std::string> text_if_there(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    cannot_read(errno, path);
-  }
+  base::PlainFile file = base::open_plain(path);
+  if (file.error == ENOENT || file.error == ENOTDIR) return std::nullopt;
+  if (!file.why.empty()) cannot_read(file.why, path);
+  std::ifstream& in = file.in;
   errno = 0;
   std::string text;
   std::array<char, 65536> piece;

@@ -70,8 +70,9 @@ std::string raw_path(const std::string& container, const std::string& name) {
   std::string prefix = value == nullptr ? "" : value;
   constexpr std::string_view kOrigin = "${ORIGIN}";
   if (prefix == ".") prefix.clear();
+  std::error_code ignored;  // without a working directory a relative path stays one
   if (prefix.starts_with(kOrigin))
-    prefix = fs::absolute(container).parent_path().string() + "/" + prefix.substr(kOrigin.size());
+    prefix = fs::absolute(container, ignored).parent_path().string() + "/" + prefix.substr(kOrigin.size());
   return (fs::path(prefix) / name).string();  // an absolute name takes the place of the prefix
 }
 

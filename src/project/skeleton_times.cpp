@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
 #include "deck/load.hpp"
 #include "machine/file.hpp"
 #include "machine/times.hpp"
@@ -168,7 +169,7 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
     return nullptr;
   }
   fs::path path = name;
-  const bool folder = fs::is_directory(path);
+  const bool folder = base::kind_of_file(path).is_folder();
   if (folder) path /= "summary.json";
   if (!folder && path.extension() != ".json") {
     auto times = std::make_unique<MachineTimes>(machine::read(path.string()));

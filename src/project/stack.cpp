@@ -6,10 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -17,6 +13,7 @@
 #include "base/error.hpp"
 #include "deck/diagnostics.hpp"
 #include "deck/fields.hpp"
+#include "deck/load.hpp"
 #include "deck/number.hpp"
 #include "deck/raw_deck.hpp"
 
@@ -326,15 +323,7 @@ constexpr When kInOrder[] = {When::always, When::bf16, When::fp8, When::tensor, 
 
 }  // namespace
 
-Stack read_stack(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file)
-    base::fail(base::ExitCode::deck, "{}: error: cannot read the stack file: {}", path,
-               errno != 0 ? std::strerror(errno) : "unknown reason");
-  return read_stack_text(text, path);
-}
+Stack read_stack(const std::string& path) { return read_stack_text(deck::read_text_file(path, "stack file"), path); }
 
 Stack read_stack_text(std::string_view text, const std::string& name) {
   Diagnostics errors;

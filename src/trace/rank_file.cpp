@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -13,6 +12,8 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "trace/rank_trace.hpp"
 
 namespace shard8::trace {
@@ -86,10 +87,11 @@ Span span_of(const json& line) {
 }
 
 std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.good() && !file.eof())
-    base::fail(base::ExitCode::environment, "cannot read '{}': look at its permissions", path.string());
+  base::PlainFile file = base::open_plain(path.string());
+  std::string text{std::istreambuf_iterator<char>(file.in), {}};
+  if (!file.why.empty() || (!file.in.good() && !file.in.eof()))
+    base::fail(base::ExitCode::environment, "cannot read '{}'{}: look at its permissions", path.string(),
+               file.why.empty() ? "" : ": " + file.why);
   return text;
 }
 
@@ -97,9 +99,13 @@ std::string read_file(const fs::path& path) {
 std::vector<std::string> names_in(const fs::path& folder) {
   static const std::regex pattern(R"((.*)\.rank[0-9]{4,}(\.json))");
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code error;
+  const auto all = base::names_in(folder, error);
+  if (error)
+    base::fail(base::ExitCode::environment, "cannot list '{}': {}: look at its permissions", folder.string(),
+               error.message());
+  for (const std::string& file : all) {
     std::smatch match;
-    const std::string file = entry.path().filename().string();
     if (!std::regex_match(file, match, pattern)) continue;
     const std::string name = match[1].str() + match[2].str();
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);

@@ -137,11 +137,6 @@ void take_spans(RankTrace& trace, const profile::TraceRecorder& recorder, const 
   for (const auto& issue : recorder.issues()) trace.spans.push_back(span_of(issue, units));
 }
 
-std::string rank_file_name(const std::string& name, int rank) {
-  const auto dot = name.rfind('.');
-  return fmt::format("{}.rank{:04}{}", name.substr(0, dot), rank, dot == std::string::npos ? "" : name.substr(dot));
-}
-
 std::int64_t on_root_clock(const std::vector<ClockPoint>& clock, std::int64_t local_ns) {
   if (clock.empty()) return local_ns;
   const ClockPoint& first = clock.front();

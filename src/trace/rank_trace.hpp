@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/axes.hpp"
+#include "base/rank_file_name.hpp"
 #include "profile/trace_recorder.hpp"
 
 namespace shard8::trace {
@@ -82,8 +83,7 @@ struct RankTrace {
 /// The spans of a recorder. `units` are the names of units by number.
 void take_spans(RankTrace& trace, const profile::TraceRecorder& recorder, const std::vector<std::string>& units);
 
-/// `name` for a rank: "trace.rank0003.json" for "trace.json".
-std::string rank_file_name(const std::string& name, int rank);
+using base::rank_file_name;
 
 /// The text of a rank's file.
 std::string to_text(const RankTrace& trace);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
@@ -65,7 +66,11 @@ std::string checkpoint_folder(const deck::Config& config) {
   const deck::CheckpointConfig& c = config.checkpoint;
   if (!c.dir.empty() || c.restart != deck::CheckpointConfig::kAutoRestart) return c.dir;
   const fs::path usual = fs::path(config.output.dir) / deck::CheckpointConfig::kDefaultDir;
-  return fs::is_directory(usual) ? usual.string() : std::string();
+  const base::FileKind kind = base::kind_of_file(usual);
+  if (!kind.why.empty())
+    base::fail(ExitCode::environment, "cannot examine '{}': {}; set output.dir to a folder that can be written to",
+               usual.string(), kind.why);
+  return kind.is_folder() ? usual.string() : std::string();
 }
 
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/plain_file.hpp"
 #include "io/input_file.hpp"
 
 namespace shard8::train {
@@ -101,8 +102,11 @@ profile::Verification LossJudge::verdict(std::int64_t end, std::optional<double>
 
 std::vector<double> read_gold(const std::string& path) {
   io::require_content(path);
-  std::ifstream file(path);
-  if (!file) base::fail(base::ExitCode::deck, "verify.gold: cannot read '{}'", path);
+  base::PlainFile opened = base::open_plain(path);
+  if (!opened.why.empty())
+    base::fail(base::ExitCode::deck, "verify.gold: cannot read '{}': {}; give a metrics.jsonl of a run", path,
+               opened.why);
+  std::ifstream& file = opened.in;
   std::vector<double> losses;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {

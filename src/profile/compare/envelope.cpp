@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "profile/compare/shipped_envelope.hpp"
 
@@ -161,10 +161,11 @@ double relative_difference(double a, double b) {
 }
 
 Envelope read_envelope(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || std::filesystem::is_directory(path))
-    refuse(path.string(), "cannot be read; give the file of an envelope, or leave it out for the one of the program");
+  base::PlainFile file = base::open_plain(path.string(), base::Pipes::read);
+  const std::string text{std::istreambuf_iterator<char>(file.in), {}};
+  if (!file.in || !file.why.empty())
+    refuse(path.string(), "cannot be read{}; give the file of an envelope, or leave it out for the one of the program",
+           file.why.empty() ? "" : ": " + file.why);
   return parse_envelope(text, path.string());
 }
 

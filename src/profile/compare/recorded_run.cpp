@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "profile/processor.hpp"
 #include "profile/report_files.hpp"
 #include "profile/spread.hpp"
@@ -29,10 +30,24 @@ template <class... Args>
   base::fail(base::ExitCode::deck, "{}: error: {}", path.string(), fmt::format(format, std::forward<Args>(args)...));
 }
 
+base::PlainFile open_file(const fs::path& path) {
+  base::PlainFile file = base::open_plain(path.string(), base::Pipes::read);
+  if (!file.why.empty()) refuse(path, "cannot be read: {}; give an output folder of a run that is over", file.why);
+  return file;
+}
+
+/// Whether there is something at the path. An error if that cannot be found out.
+base::FileKind kind_of(const fs::path& path) {
+  const base::FileKind kind = base::kind_of_file(path);
+  if (!kind.why.empty())
+    refuse(path, "cannot be examined: {}; give an output folder of a run that can be read", kind.why);
+  return kind;
+}
+
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || fs::is_directory(path)) refuse(path, "cannot be read; give an output folder of a run that is over");
+  base::PlainFile file = open_file(path);
+  std::string text{std::istreambuf_iterator<char>(file.in), {}};
+  if (!file.in) refuse(path, "cannot be read; give an output folder of a run that is over");
   return text;
 }
 
@@ -53,8 +68,8 @@ double mean_of(const std::vector<double>& values) {
 
 /// The file's losses, and the times of its steps from `first` on.
 std::vector<double> read_metrics(const fs::path& path, std::int64_t first, RecordedRun& run) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) refuse(path, "cannot be read; give an output folder of a run that is over");
+  base::PlainFile opened = open_file(path);
+  std::ifstream& file = opened.in;
   std::vector<double> step_s;
   std::int64_t line = 0;
   for (std::string text; std::getline(file, text);) {  // not all at once: a long run has 200 bytes for each step
@@ -80,7 +95,8 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
 /// The mean over ranks of each phase in each step, by RecordedRun::Time::name; for the step itself the slowest rank's.
 std::map<std::string, std::vector<double>> read_timing(const fs::path& path) {
   std::map<std::string, std::vector<double>> times;
-  std::ifstream file(path);
+  base::PlainFile opened = open_file(path);
+  std::ifstream& file = opened.in;
   std::string row;
   std::getline(file, row);
   for (int line = 2; std::getline(file, row); ++line) {
@@ -253,9 +269,10 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
     const fs::path metrics = path.parent_path() / plain(output.at("metrics"));
     const fs::path timing = path.parent_path() / plain(output.at("timing"));
     std::vector<double> step_s;
-    if (run.skeleton.empty() && fs::exists(metrics))
+    if (run.skeleton.empty() && kind_of(metrics).is_there())
       step_s = read_metrics(metrics, summary.at("steps").at("first").get<std::int64_t>(), run);
-    set_errors(run, fs::exists(timing) ? read_timing(timing) : std::map<std::string, std::vector<double>>(), step_s);
+    set_errors(run, kind_of(timing).is_there() ? read_timing(timing) : std::map<std::string, std::vector<double>>(),
+               step_s);
   } catch (const Json::exception& e) {
     refuse(path, "is not a summary of a run ({}); run it again", e.what());
   }
@@ -275,12 +292,12 @@ RecordedRun read_by_metrics(const fs::path& path) {
 }  // namespace
 
 RecordedRun read_run(const fs::path& path) {
-  if (!fs::exists(path)) refuse(path, "there is no such file or folder; give an output folder of a run");
-  if (!fs::is_directory(path))
-    return path.extension() == ".jsonl" ? read_by_metrics(path) : read_by_summary(path, path);
+  const base::FileKind kind = kind_of(path);
+  if (!kind.is_there()) refuse(path, "there is no such file or folder; give an output folder of a run");
+  if (!kind.is_folder()) return path.extension() == ".jsonl" ? read_by_metrics(path) : read_by_summary(path, path);
   const fs::path summary = path / "summary.json";
-  if (fs::exists(summary)) return read_by_summary(path, summary);
-  if (fs::exists(path / "metrics.jsonl"))
+  if (kind_of(summary).is_there()) return read_by_summary(path, summary);
+  if (kind_of(path / "metrics.jsonl").is_there())
     refuse(path,
            "has metrics.jsonl but no summary.json: the run is not over or failed; to compare its losses only, give {}",
            (path / "metrics.jsonl").string());
