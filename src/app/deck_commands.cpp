@@ -19,12 +19,14 @@
 #include "app/refusals.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/rank_file_name.hpp"
 #include "base/text.hpp"
 #include "deck/device.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
 #include "deck/table.hpp"
+#include "deck/written_files.hpp"
 #include "machine/file.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"
@@ -106,17 +108,14 @@ namespace {
 /// The folders and files that a run of this deck writes, a line "KEY PATH" for each. Names of output.dir cannot hold a
 /// newline: decks allow no control characters.
 std::string files_of(const deck::Config& config) {
-  const deck::OutputConfig& output = config.output;
-  std::string text = fmt::format("output.dir {}\n", output.dir);
-  const auto add = [&](std::string_view key, const std::string& name) {
-    if (!name.empty()) text += fmt::format("{} {}\n", key, (fs::path(output.dir) / name).string());
-  };
-  add("output.summary", output.summary);
-  add("output.metrics", output.metrics);
-  add("output.timing", output.timing);
-  add("output.timing_ranks", output.timing_ranks);
-  add("ranks", deck::OutputConfig::kRanks);
-  add("training", train::TrainingFile::kName);
+  std::string text = fmt::format("output.dir {}\n", config.output.dir);
+  for (const deck::WrittenFile& file : deck::written_files(config)) {
+    const int files = file.is_trace() ? static_cast<int>(config.mesh.ranks()) : 1;
+    for (int rank = 0; rank < files; ++rank) {
+      const std::string name = file.is_trace() ? base::rank_file_name(file.name, rank) : file.name;
+      text += fmt::format("{} {}\n", file.key, (fs::path(config.output.dir) / name).string());
+    }
+  }
   if (const std::string folder = train::checkpoint_folder(config); !folder.empty())
     text += fmt::format("checkpoint.dir {}\n", folder);
   return text;

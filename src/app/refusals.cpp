@@ -25,7 +25,7 @@
 #include "comm/agree.hpp"
 #include "data/batch.hpp"
 #include "deck/device.hpp"
-#include "deck/overlap.hpp"
+#include "deck/written_files.hpp"
 #include "io/durable_file.hpp"
 #include "profile/output_file.hpp"
 #include "project/skeleton_waits.hpp"
@@ -111,6 +111,20 @@ void refuse_lock(const std::string& folder, const std::string& key) {
     throw base::Error(ExitCode::checkpoint, why);
 }
 
+/// As RunOutput::check_trace() for every rank. The first file shows what the folder allows; of the others those that
+/// are there can be in the way.
+void require_traces(const deck::Config& config) {
+  if (config.output.trace.empty()) return;
+  for (int rank = 0; rank < config.mesh.ranks(); ++rank) {
+    const fs::path trace = trace_file(config.output, rank);
+    std::error_code ignored;
+    const auto is_free = [&](const fs::path& path) {
+      return fs::symlink_status(path, ignored).type() == fs::file_type::not_found;
+    };
+    if (rank == 0 || !is_free(trace) || !is_free(io::temporary_of(trace.string()))) profile::require_writable(trace);
+  }
+}
+
 /// The data as rank 0 opens them, and the weights.
 train::Inputs look_at_inputs(const deck::Config& config, const train::Setup& setup, std::string& found) {
   io::IoThread io;
@@ -172,14 +186,13 @@ void at_stage(Stage stage, const std::function<void()>& action) {
 void require_output(const deck::Config& config) {
   const deck::OutputConfig& output = config.output;
   const auto path = [&](const std::string& name) { return fs::path(output.dir) / name; };
-  for (const std::string& name :
-       {output.metrics, output.timing, output.summary, output.timing_ranks, std::string(deck::OutputConfig::kRanks)})
-    if (!name.empty()) profile::require_writable(path(name));
-  profile::require_writable(io::temporary_of(path(train::TrainingFile::kName).string()));
-  if (!deck::exchanges_with(config, profile::ExchangeMethod::automatic).empty())
-    profile::require_writable(io::temporary_of(path(deck::OutputConfig::kOverlap).string()));
-  if (deck::on_device(config.mesh))
-    profile::require_writable(io::temporary_of(path(deck::OutputConfig::kAlgorithms).string()));
+  for (const deck::WrittenFile& file : deck::written_files(config)) {
+    if (file.is_trace()) continue;
+    // What is replaced durably is written beside itself.
+    profile::require_writable(file.has_key() || file.name == deck::OutputConfig::kRanks
+                                  ? path(file.name)
+                                  : fs::path(io::temporary_of(path(file.name).string())));
+  }
 }
 
 void require_checkpoint_dir(const deck::Config& config) {
@@ -208,7 +221,7 @@ std::string check_start(const deck::LoadResult& deck) {
   at_stage(Stage::output, [&] {
     require_output(config);
     if (config.run.skeleton != deck::Skeleton::none) require_no_training(config);
-    if (!config.output.trace.empty()) profile::require_writable(trace_file(config.output, 0));
+    require_traces(config);
   });
   at_stage(Stage::output_lock, [&] { refuse_lock(config.output.dir, "output.dir"); });
   const train::Setup setup = train::Setup::make(config, 0, threads);

@@ -2,15 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/made_folders.hpp"
+#include "base/rank_file_name.hpp"
 #include "base/text.hpp"
 #include "deck/checks.hpp"
 #include "deck/choices.hpp"
+#include "deck/written_files.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -170,62 +175,130 @@ fs::path folder_of(const fs::path& file) {
   return error ? file.parent_path() : end.parent_path();
 }
 
-// Names of the files with which runs say whose output.dir is.
-bool is_reserved(const std::string& name) {
-  return name == "lock" || name.starts_with("lock.") || name == "training.json" || name.starts_with("replaced_");
+// True if both names lead to one folder, whether or not it is there.
+bool same_folder(const fs::path& one, const fs::path& other) {
+  const auto plain = [](const fs::path& path) {
+    std::error_code ignored;  // a link in a circle: what is written there fails
+    const fs::path whole = fs::absolute(path / "", ignored).lexically_normal();
+    const fs::path end = fs::weakly_canonical(whole, ignored);
+    return (ignored ? whole : end) / "";
+  };
+  return same(one, other) || plain(one) == plain(other);
 }
 
-/// The keys that name output files, and the names.
-std::array<std::pair<std::string_view, const std::string*>, 4> outputs_of(const Config& config) {
-  const OutputConfig& output = config.output;
-  return {{{"output.metrics", &output.metrics},
-           {"output.timing", &output.timing},
-           {"output.timing_ranks", &output.timing_ranks},
-           {"output.summary", &output.summary}}};
+// The first name below `folder` on the way to `path`; empty if the path does not lie below it.
+std::string name_below(const fs::path& folder, const fs::path& path) {
+  std::error_code error;
+  const fs::path top = fs::canonical(folder, error);
+  if (error) return {};
+  const fs::path end = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error) return {};
+  const auto [above, below] = std::mismatch(top.begin(), top.end(), end.begin(), end.end());
+  return above != top.end() || below == end.end() ? std::string() : below->string();
+}
+
+// Names of the files with which runs say whose output.dir is.
+bool is_reserved(const std::string& name) {
+  return name == "lock" || name.starts_with("lock.") || name == kTrainingFile || name.starts_with("replaced_");
 }
 
 bool is_data(std::string_view key) { return key == "data.path" || key == "data.validation_path"; }
 
+// The folder of checkpoints; with the default, the one that is there. Empty: none.
+fs::path checkpoints_of(const Config& config) {
+  const CheckpointConfig& c = config.checkpoint;
+  if (!c.dir.empty() || c.restart != CheckpointConfig::kAutoRestart) return c.dir;
+  const fs::path usual = fs::path(config.output.dir) / CheckpointConfig::kDefaultDir;
+  return is_folder(usual) ? usual : fs::path();
+}
+
 // A run must not write to a file that it reads.
 void check_outputs(const Checker& check, const FileChecker& files, const Config& config, const fs::path& deck) {
-  for (const auto& [key, name] : outputs_of(config)) {
-    if (!check.sound({key, "output.dir"}) || name->empty()) continue;
-    const fs::path file = fs::path(config.output.dir) / *name;
-    if (is_reserved(*name))
-      check.fail({key}, fmt::format("{} is a name that every run uses in output.dir", check.shown(key)),
+  if (!check.sound({"output.dir"})) return;
+  const OutputConfig& output = config.output;
+  const std::int64_t ranks = check.sound({"mesh.shard"}) ? config.mesh.ranks() : 1;
+  for (const WrittenFile& written : written_files(output)) {
+    if (written.has_key() && !check.sound({written.key})) continue;
+    const std::string_view key = written.has_key() ? written.key : "output.dir";
+    const std::string shown = written.has_key() ? check.shown(key) : written.name;
+    if (written.has_key() && is_reserved(written.is_trace() ? base::rank_file_name(written.name, 0) : written.name))
+      check.fail({key}, fmt::format("{} is a name that every run uses in output.dir", shown), "change the name");
+    const auto rank = written.is_trace() ? std::nullopt : base::rank_of_file_name(written.name, output.trace);
+    if (!output.trace.empty() && written.has_key() && rank && *rank < ranks)
+      check.fail({key, "output.trace"},
+                 fmt::format("{} is the file of rank {} of {}", shown, *rank, check.shown("output.trace")),
                  "change the name");
-    const auto fail = [&](std::string_view input, const std::string& what) {
+    const auto fail = [&](std::string_view input, const fs::path& file, const std::string& what) {
       check.fail({key, "output.dir", input},
-                 fmt::format("{} in {}: '{}' {}", check.shown(key), check.shown("output.dir"), file.string(), what),
+                 fmt::format("{} in {}: '{}' {}", shown, check.shown("output.dir"), file.string(), what),
                  "a run replaces its output files: change the name or output.dir");
     };
-    if (same(file, deck)) fail("output.dir", "is the deck");
+    const fs::path file = fs::path(output.dir) / written.name;
+    if (same(file, deck)) fail("output.dir", file, "is the deck");
     for (const auto& [input, path] : files.found()) {
-      if (same(file, path)) fail(input, fmt::format("is the file of {}", input));
-      if (is_data(input) && is_folder(path) && same(folder_of(file), path))
-        fail(input, fmt::format("would be read as text, since {} is its folder", input));
+      const std::string is_input = fmt::format("is the file of {}", input);
+      if (written.is_trace()) {
+        // By its name: as many looks as there are ranks would be many.
+        const auto of = base::rank_of_file_name(path.filename().string(), written.name);
+        if (of && *of < ranks && same_folder(output.dir, fs::path(path).replace_filename("")))
+          fail(input, fs::path(output.dir) / path.filename(), is_input);
+        continue;
+      }
+      for (const fs::path& one : {file, fs::path(base::temporary_of(file.string()))})
+        if (same(one, path)) fail(input, one, is_input);
+      if (written.has_key() && is_data(input) && is_folder(path) && same(folder_of(file), path))
+        fail(input, file, fmt::format("would be read as text, since {} is its folder", input));
     }
+  }
+}
+
+// Nothing that a run makes may lie below a folder of text: its next start would refuse the folder.
+void check_below_data(const Checker& check, const FileChecker& files, const Config& config) {
+  const auto is_below = [&](std::string_view key, const fs::path& folder, std::string_view input,
+                            const fs::path& path) {
+    const std::string name = name_below(path, folder);
+    if (name.empty() || name.starts_with('.')) return false;  // the reader leaves such names out
+    check.fail({key, input},
+               fmt::format("{}: '{}' lies in the folder of {}", check.shown(key), folder.string(), check.shown(input)),
+               "a folder of text is read without its subfolders and may have none: another folder");
+    return true;
+  };
+  if (!check.sound({"output.dir", "checkpoint.dir"})) return;
+  const fs::path checkpoints = checkpoints_of(config);
+  for (const auto& [input, path] : files.found()) {
+    if (!is_data(input) || !is_folder(path)) continue;
+    if (is_below("output.dir", config.output.dir, input, path)) continue;
+    // Where both are one folder, each output file is refused.
+    if (!checkpoints.empty() && !same(config.output.dir, path)) is_below("checkpoint.dir", checkpoints, input, path);
   }
 }
 
 // The folder of checkpoints must not be one that the run reads from or puts other files of the same names in.
 void check_checkpoint_folder(const Checker& check, const FileChecker& files, const Config& config) {
-  const std::string& dir = config.checkpoint.dir;
-  if (dir.empty() || !check.sound({"checkpoint.dir"})) return;
+  if (!check.sound({"checkpoint.dir", "output.dir"})) return;
+  const fs::path dir = checkpoints_of(config);
+  if (dir.empty()) return;
   if (is_there(dir) && !is_folder(dir)) {
     check.fail({"checkpoint.dir"}, fmt::format("{} is not a folder", check.shown("checkpoint.dir")));
   }
   for (const auto& [input, path] : files.found()) {
     if (is_data(input) && is_folder(path) && same(dir, path)) {
-      check.fail({"checkpoint.dir", input}, fmt::format("{} is the folder of {}", check.shown("checkpoint.dir"), input),
+      check.fail({"checkpoint.dir", "output.dir", input},
+                 fmt::format("{} is the folder of {}",
+                             config.checkpoint.dir.empty() ? dir.string() : check.shown("checkpoint.dir"), input),
                  "what is written there would be read as text: another folder");
     }
+    for (const char* const name : {"latest", "latest.tmp", "lock"})
+      if (same(dir / name, path))
+        check.fail({"checkpoint.dir", "output.dir", input},
+                   fmt::format("'{}' is the file of {}, and checkpoints use its name", (dir / name).string(), input),
+                   "change checkpoint.dir, or move the file");
   }
-  if (fs::path(dir).lexically_normal() != fs::path(config.output.dir).lexically_normal()) return;
-  for (const auto& [key, name] : outputs_of(config)) {
-    if (*name != "latest" && *name != "lock" && *name != "latest.tmp" && !name->starts_with("step_")) continue;
-    check.fail({key, "checkpoint.dir"},
-               fmt::format("{} is a name that checkpoints use, and {} is output.dir", check.shown(key),
+  if (!same_folder(dir, config.output.dir)) return;
+  for (const WrittenFile& file : written_files(config.output)) {
+    if (!file.has_key() || is_reserved(file.name) || !is_name_of_checkpoints(file.name)) continue;
+    check.fail({file.key, "checkpoint.dir"},
+               fmt::format("{} is a name that checkpoints use, and {} is output.dir", check.shown(file.key),
                            check.shown("checkpoint.dir")),
                "change the name or checkpoint.dir");
   }
@@ -238,6 +311,7 @@ void check_files(Diagnostics& errors, Reading& reading, const std::string& deck,
   FileChecker files(check, deck);
   find_inputs(check, files, reading, used);
   check_outputs(check, files, reading.config, deck);
+  check_below_data(check, files, reading.config);
   check_checkpoint_folder(check, files, reading.config);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.hpp"
+#include "deck/written_files.hpp"
 #include "train/restart_deck.hpp"
 
 namespace shard8::train {
@@ -44,7 +45,7 @@ struct Leg {
 
 /// The file training.json in output.dir: whose the other files there are, and how its training began.
 struct TrainingFile {
-  static constexpr const char* kName = "training.json";
+  static constexpr const char* kName = deck::kTrainingFile;
 
   Identity identity;
   std::string origin{};                         ///< folder of the checkpoint with which the training began; empty: none

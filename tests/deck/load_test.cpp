@@ -358,6 +358,74 @@ TEST(Load, output_files_are_none_that_are_read) {
   }
 }
 
+std::string refusal_of(const std::string& deck, const std::vector<std::string>& overrides) {
+  try {
+    load(deck, overrides);
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::deck);
+    return error.what();
+  }
+  return {};
+}
+
+/// The names that no key changes, those of traces, temporary ones, and those of checkpoints.
+TEST(Load, files_of_every_run_are_none_that_are_read) {
+  const Folder folder;
+  const std::string here = folder.path().string();
+  fs::create_directories(folder.path() / "P");
+  fs::create_symlink("P", folder.path() / "P1");
+  const std::string deck = folder.file("a.yaml", kLeastDeck);
+  const auto refusal = [&](const std::string& data, std::vector<std::string> more = {}) {
+    folder.file(data, "text");
+    more.insert(more.end(), {"output.dir=" + here + "/P1", "data.kind=bytes", "data.path=" + here + "/" + data});
+    return refusal_of(deck, more);
+  };
+  for (const char* const name : {"ranks.csv", "training.json", "overlap.json", "algorithms.txt", "lock",
+                                 "metrics.jsonl", "summary.json.tmp", "ranks.csv.tmp"})
+    EXPECT_NE(refusal("P/" + std::string(name)).find(std::string(name) + "' is the file of data.path"),
+              std::string::npos)
+        << name;
+  const std::vector<std::string> traced = {"output.trace=tr.json", "mesh.shard=2"};
+  EXPECT_NE(refusal("P/tr.rank0001.json", traced).find("tr.rank0001.json' is the file of data.path"),
+            std::string::npos);
+  EXPECT_EQ(refusal("P/tr.rank0002.json", traced), "");
+  EXPECT_EQ(refusal("P/tr.rank0001.json"), "");
+  EXPECT_NE(refusal("P/latest", {"checkpoint.dir=" + here + "/P"}).find("latest' is the file of data.path"),
+            std::string::npos);
+  EXPECT_NE(refusal("text", {"output.trace=tr.json", "output.summary=tr.rank0000.json"}).find("is the file of rank 0"),
+            std::string::npos);
+  for (const char* const name : {"latest", "step_1.json", "manifest.json"})
+    EXPECT_NE(refusal("text", {"checkpoint.dir=" + here + "/P/.", std::string("output.summary=") + name})
+                  .find("is a name that checkpoints use"),
+              std::string::npos)
+        << name;
+}
+
+TEST(Load, nothing_is_written_below_a_folder_of_text) {
+  const Folder folder;
+  const std::string here = folder.path().string();
+  fs::create_directories(folder.path() / "D");
+  fs::create_directories(folder.path() / "E");
+  fs::create_symlink("D", folder.path() / "L");
+  folder.file("D/one", "text");
+  folder.file("E/one", "text");
+  const std::string deck = folder.file("a.yaml", kLeastDeck);
+  const auto refusal = [&](const std::string& key, const std::string& dir, const std::string& more = "run.steps=8") {
+    return refusal_of(deck, {key + "=" + here + dir, "data.kind=bytes", "data.path=" + here + "/D", more});
+  };
+  for (const char* const key : {"output.dir", "checkpoint.dir"}) {
+    for (const char* const dir : {"/D/out", "/D/out/", "/D/a/b", "/L/out", "/E/../D/out", "/D/./out"})
+      EXPECT_NE(refusal(key, dir).find("lies in the folder of data.path = " + here + "/D"), std::string::npos) << dir;
+    EXPECT_EQ(refusal(key, "/D/.out"), "");
+    EXPECT_EQ(refusal(key, "/Dout"), "");
+    EXPECT_NE(refusal(key, "/E/out", "data.validation_path=" + here + "/E").find("data.validation_path"),
+              std::string::npos);
+  }
+  // The default folder of checkpoints below output.dir: said once.
+  const std::string both = refusal("output.dir", "/D/out", "checkpoint.every=2");
+  EXPECT_EQ(both.find("lies in the folder"), both.rfind("lies in the folder")) << both;
+}
+
 TEST(Load, what_a_micro_batch_holds_is_bounded) {
   const std::vector<std::string> long_ones = {"model.seq=2147483647", "data.batch=2147483647"};
   // The same batch may be cut into smaller micro-batches, but not into too many.
