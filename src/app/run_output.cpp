@@ -10,16 +10,21 @@
 #include <array>
 #include <chrono>
 #include <istream>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "app/commands.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
+#include "base/file_kind.hpp"
+#include "base/rank_file_name.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "checkpoint/directory.hpp"
 #include "comm/agree.hpp"
+#include "deck/written_files.hpp"
 #include "io/durable_file.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/exec.hpp"
@@ -110,6 +115,34 @@ bool is_report(const std::string& name, const std::string& report) {
   return name == report || (name.size() > begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end));
 }
 
+/// The names that a training which is replaced may have used in output.dir: those of this run's deck, and those of its
+/// own.
+struct OtherNames {
+  std::set<std::string> reports, metrics, traces;
+
+  OtherNames(const deck::OutputConfig& config, const std::optional<train::TrainingFile>& other) {
+    for (const deck::WrittenFile& file : deck::written_files(config)) add(file.key, file.name);
+    reports.insert(deck::OutputConfig::kRanks);
+    if (!other) return;
+    for (const checkpoint::ManifestKey& key : other->deck) add(key.key, key.value);
+  }
+
+  /// Whether a file is a report or a trace.
+  bool has(const std::string& file) const {
+    return std::any_of(reports.begin(), reports.end(), [&](const auto& name) { return is_report(file, name); }) ||
+           std::any_of(traces.begin(), traces.end(),
+                       [&](const auto& name) { return base::rank_of_file_name(file, name).has_value(); });
+  }
+
+ private:
+  void add(std::string_view key, const std::string& name) {
+    if (name.empty()) return;
+    if (key == "output.metrics") metrics.insert(name);
+    if (key == "output.trace") traces.insert(name);
+    if (key == "output.summary" || key == "output.timing" || key == "output.timing_ranks") reports.insert(name);
+  }
+};
+
 /// The first folder replaced_N that is in neither of two folders.
 std::int64_t free_number(const fs::path& one, const fs::path& other) {
   for (std::int64_t n = 1;; ++n) {
@@ -150,7 +183,11 @@ profile::KeptMetrics kept_of(const fs::path& file, std::int64_t first, std::stri
 
 /// The file has the lines alone that stay.
 void cut(const fs::path& file, std::int64_t first, std::string_view id) {
-  const fs::path itself = fs::canonical(file);  // behind a link
+  std::error_code error;
+  const fs::path itself = fs::canonical(file, error);  // behind a link
+  if (error)
+    base::fail(base::ExitCode::environment, "cannot find '{}': {}; set output.dir to a folder that can be written to",
+               file.string(), error.message());
   io::write_durably(itself.string(), [&](const io::Sink& sink) { kept_of(itself, first, id, 0, {}, sink); });
 }
 
@@ -171,6 +208,21 @@ void move_metrics(const fs::path& from, const fs::path& to, std::string_view id)
 
 }  // namespace
 
+/// Whether the file is one that this training reads.
+bool RunOutput::is_input(const fs::path& file) const {
+  constexpr std::string_view kInputs[] = {"data.path", "data.validation_path", "verify.gold", "model.init_file"};
+  std::error_code ignored;
+  return std::any_of(training_.deck.begin(), training_.deck.end(), [&](const checkpoint::ManifestKey& key) {
+    return std::find(std::begin(kInputs), std::end(kInputs), key.key) != std::end(kInputs) && !key.value.empty() &&
+           fs::equivalent(file, key.value.substr(0, key.value.find(":/")), ignored);
+  });
+}
+
+bool RunOutput::is_summary_of_other(const std::string& file) const {
+  const std::string whose = profile::training_of_summary(io::text_of(path(file).string()));
+  return !whose.empty() && whose != training_.identity.id;
+}
+
 /// The record of this run's training is there before anything is moved, so that a start after a kill goes on moving.
 void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told) {
   const std::string& id = training_.identity.id;
@@ -182,8 +234,9 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, 
   const fs::path aside = path(name);
   training_.replacing = number;
   // The checkpoint with which the training began may be among those that are moved.
-  const fs::path origin(training_.origin);
-  std::error_code ignored;
+  std::error_code ignored, unknown;
+  const fs::path real = fs::canonical(training_.origin, unknown);  // a link to it would lead nowhere
+  const fs::path origin = unknown ? fs::path(training_.origin) : real;
   const bool moves_origin =
       !checkpoint_dir.empty() && !origin.empty() && fs::equivalent(origin.parent_path(), checkpoint_dir, ignored);
   if (moves_origin) training_.origin = (fs::path(checkpoint_dir) / name / origin.filename()).string();
@@ -194,27 +247,33 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, 
     moved.emplace_back(train::TrainingFile::kName);
   }
   train::write_training_file(config_.dir, training_);
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(config_.dir)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
+  const OtherNames others(config_, resumes ? train::read_training_file(aside.string()) : there);
+  std::error_code unlisted;
+  const auto names = base::names_in(config_.dir, unlisted);
+  if (unlisted)
+    base::fail(base::ExitCode::environment, "cannot list '{}': {}; set output.dir to a folder that can be read",
+               config_.dir, unlisted.message());
   for (const std::string& file : names) {
-    const auto all = reports();
-    const bool report = std::any_of(all.begin(), all.end(), [&](const auto& r) { return is_report(file, r); });
-    if (!report || own_output) continue;
+    const bool reported = own_output ? is_report(file, config_.summary) && is_summary_of_other(file) : others.has(file);
+    if (!reported) continue;
+    if (is_input(path(file))) {
+      told.lines.push_back(fmt::format("kept       {}, which this run reads", path(file).string()));
+      continue;
+    }
     move_file(path(file), aside / file);
     moved.push_back(file);
   }
-  if (fs::is_regular_file(path(config_.metrics), ignored)) {
-    const auto owners = owners_of(path(config_.metrics));
+  for (const std::string& metrics : others.metrics) {
+    if (!fs::is_regular_file(path(metrics), ignored) || is_input(path(metrics))) continue;
+    const auto owners = owners_of(path(metrics));
     const bool own = owners.trainings.contains(id);
     // Lines that cannot be read are nobody's: they go with the rest, unless there are lines of this training.
-    const bool others = owners.has_unnamed || owners.trainings.size() > (own ? 1U : 0U) ||
-                        (!own && fs::file_size(path(config_.metrics)) > 0);
-    if (others) {
-      fs::create_directories(aside, ignored);
-      move_metrics(path(config_.metrics), aside / config_.metrics, id);
-      moved.push_back(config_.metrics);
-    }
+    const bool has_others = owners.has_unnamed || owners.trainings.size() > (own ? 1U : 0U) ||
+                            (!own && fs::file_size(path(metrics), ignored) > 0);
+    if (!has_others) continue;
+    fs::create_directories(aside, ignored);
+    move_metrics(path(metrics), aside / metrics, id);
+    moved.push_back(metrics);
   }
   if (!moved.empty())
     told.lines.push_back(

@@ -90,6 +90,8 @@ class RunOutput {
  private:
   std::filesystem::path path(const std::string& name) const { return std::filesystem::path(config_.dir) / name; }
   std::vector<std::string> reports() const;
+  bool is_input(const std::filesystem::path& file) const;
+  bool is_summary_of_other(const std::string& file) const;
   void replace_others(const std::string& checkpoint_dir, bool goes_on, Told& told);
   void keep_reports(Told& told);
   void keep_skeleton(Told& told);

@@ -366,6 +366,13 @@ std::optional<std::int64_t> leg_of_summary(const std::string& text) {
   return leg->get<std::int64_t>();
 }
 
+std::string training_of_summary(const std::string& text) {
+  const Json summary = Json::parse(text, nullptr, false);
+  if (!summary.is_object() || !summary.contains("training") || !summary["training"].is_object()) return {};
+  const auto id = summary["training"].find("id");
+  return id == summary["training"].end() || !id->is_string() ? std::string() : id->get<std::string>();
+}
+
 std::string skeleton_of_summary(const std::string& text) {
   const Json summary = Json::parse(text, nullptr, false);
   if (!summary.is_object() || !summary.contains("skeleton") || !summary["skeleton"].is_string()) return {};

@@ -29,6 +29,8 @@ inline constexpr int kSummarySchema = 2;
 /// The number of the leg that wrote the summary.json with this text; nothing if the text has no such number, as in
 /// schema 1, or is no JSON.
 std::optional<std::int64_t> leg_of_summary(const std::string& text);
+/// The id of the training whose leg wrote it; empty if the text has none.
+std::string training_of_summary(const std::string& text);
 
 /// What the skeleton run kept of a step that wrote the summary.json with this text; empty if no skeleton run did.
 std::string skeleton_of_summary(const std::string& text);

@@ -11,10 +11,12 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/file_kind.hpp"
 #include "base/text.hpp"
 #include "checkpoint/directory.hpp"
 #include "io/durable_file.hpp"
 #include "profile/metrics.hpp"
+#include "profile/report_files.hpp"
 
 namespace shard8::train {
 
@@ -179,7 +181,7 @@ class Finder {
     if (record_->origin.empty()) return start;
     // Before it is moved aside, the checkpoint lies in checkpoint.dir.
     const fs::path moved(record_->origin), unmoved = fs::path(question_.folder) / moved.filename();
-    const bool is_moved = record_->replacing == 0 || fs::exists(moved);
+    const bool is_moved = record_->replacing == 0 || base::kind_of_file(moved).is_there();
     start.points.push_back(is_moved ? moved.string() : unmoved.string());
     start.required = true;
     require_deck(start.points.front());
@@ -232,9 +234,13 @@ class Finder {
   /// Whether the training has a usable checkpoint that was written after the one that the command names: beside it, or
   /// in checkpoint.dir.
   bool is_older(const Manifest& named) const {
-    const fs::path given(restart_);
-    const fs::path path = given.has_filename() ? given : given.parent_path();
-    const Directory beside((path.has_parent_path() ? path.parent_path() : fs::path(".")).string());
+    std::error_code error;
+    const fs::path real = fs::canonical(restart_, error);  // not as it is spelled: behind links, without "."
+    if (error)
+      base::fail(ExitCode::checkpoint,
+                 "checkpoint.restart: cannot find the folder of '{}': {}; name it by another path", restart_,
+                 error.message());
+    const Directory beside(real.parent_path().string());
     const auto scan = beside.scan();
     const auto newer = [&](const auto& one) {
       return one.run == named.run && (one.serial > named.serial || one.step > named.step);
@@ -284,10 +290,21 @@ std::string others_in_metrics(const fs::path& path, const std::string& id, bool 
   return found;
 }
 
+/// The training other than `id` whose leg wrote the summary.
+std::string other_in_summary(const fs::path& path, const std::string& id) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return {};
+  const std::string text = io::text_of(path.string());
+  const std::string whose = profile::training_of_summary(text);
+  if (whose.empty() || whose == id || !profile::skeleton_of_summary(text).empty()) return {};
+  return fmt::format("{} is of training {}", path.filename().string(), base::quotable(whose));
+}
+
 std::string others_in_output(const deck::OutputConfig& output, const Start& start, bool known) {
   const std::string& id = start.identity.id;
   const auto record = read_training_file(output.dir);
   std::string found = others_in_metrics(fs::path(output.dir) / output.metrics, id, known);
+  if (found.empty()) found = other_in_summary(fs::path(output.dir) / output.summary, id);
   if (!found.empty() || !record || record->identity.id == id) return found;
   return fmt::format("{} is that of {}", TrainingFile::kName, text_of(record->identity));
 }

@@ -147,6 +147,47 @@ TEST_F(Fork, ReplacesTheFilesOfItsParent) {
   EXPECT_FALSE(fs::exists(at("out/replaced_2")));
 }
 
+/// By whatever path it is named.
+TEST_F(Fork, OfAnOlderCheckpointBehindALink) {
+  expect_ends(0, {});
+  fs::create_symlink("out/checkpoints/step_00000004", at("link"));
+  for (const char* const path : {"link", "out/checkpoints/step_00000004/.", "out/checkpoints/step_00000004/"})
+    expect_ends(
+        75, {"output.dir=child", std::string("checkpoint.restart=") + path, "run.stop_after=1", "output.replace=true"},
+        {"a child of "});
+  // Where its training's checkpoints are moved aside, the record names the folder to which it went.
+  expect_ends(75, {"checkpoint.restart=link", "run.stop_after=1", "output.replace=true"},
+              {"moved to out/checkpoints/"});
+  EXPECT_EQ(summary("out/training.json")["origin"], "out/checkpoints/replaced_1/step_00000004");
+}
+
+TEST_F(Anew, ReplacesTheFilesThatTheOtherDeckNames) {
+  expect_ends(0, {"output.trace=tr.json", "output.summary=s.json", "output.metrics=m.jsonl", "checkpoint.every=0"});
+  const std::string trace = test::read_bytes(at("out/tr.rank0000.json"));
+  const auto end = run({"--restart", "none", "output.replace=true", "run.stop_after=2", "output.trace=tr.json",
+                        "verify.gold=out/m.jsonl", "verify.tolerance=1"});
+  EXPECT_EQ(end.code, 75) << end.output;
+  EXPECT_EQ(test::read_bytes(at("out/replaced_1/tr.rank0000.json")), trace);
+  for (const char* const name : {"s.json", "timing.csv", "ranks.csv", "training.json"})
+    EXPECT_TRUE(fs::exists(at(std::string("out/replaced_1/") + name))) << name;
+  EXPECT_FALSE(fs::exists(at("out/s.json")));
+  EXPECT_TRUE(fs::exists(at("out/m.jsonl")));  // the run reads it
+  expect_ends(0, {"output.summary=s.json"});
+  EXPECT_FALSE(fs::exists(at("out/s.leg_1.json")));
+}
+
+/// A summary says whose it is.
+TEST_F(Anew, SeesTheSummaryOfAnother) {
+  expect_ends(75, {"run.stop_after=2"});
+  expect_ends(0, {"output.dir=other"});
+  const std::string summary = test::read_bytes(at("other/summary.json"));
+  test::write_bytes(at("out/s.json"), summary);
+  expect_refused(2, {"output.summary=s.json"}, {"s.json is of training "});
+  expect_ends(0, {"output.summary=s.json", "output.replace=true"}, {"s.json of out moved to out/replaced_1"});
+  EXPECT_EQ(test::read_bytes(at("out/replaced_1/s.json")), summary);
+  EXPECT_FALSE(fs::exists(at("out/s.leg_1.json")));
+}
+
 TEST_F(Fork, OfTheLatestCheckpointKeepsTheId) {
   expect_ends(75, {"run.stop_after=4"});
   const auto first = manifest("out/checkpoints/step_00000004");
