@@ -158,6 +158,12 @@ Exported export_weights(const io::TensorFile& weights, const std::string& folder
   if (!before.empty() && !options.replace)
     base::fail(base::ExitCode::deck, "'{}' has a file {} already: give --to another folder, or --force to replace it",
                folder, before.front());
+  for (const std::string& name : before)
+    if (kind_of(folder + "/" + name, false) == Kind::folder)
+      base::fail(
+          base::ExitCode::environment,
+          "'{}/{}' is a folder, which an export does not replace: give --to another folder, or move it elsewhere",
+          folder, name);
   const std::vector<File> files = files_of(weights, options);
   Exported exported;
   std::vector<std::unique_ptr<io::SafetensorsWriter>> writers;

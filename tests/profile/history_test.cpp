@@ -81,6 +81,21 @@ TEST(Added, legs_that_stopped_and_finished) {
   EXPECT_NEAR(json["goodput"].get<double>(), 26.0 / 119, 1e-9);
 }
 
+/// A clock that went back between two legs makes a part negative and another longer than the whole.
+TEST(Added, legs_whose_clocks_went_back) {
+  std::map<std::int64_t, double> steps;
+  add_steps(steps, 0, 30, 1);
+  History negative =
+      add_up({whole_leg(kBegin, 0, 20, "walltime"), whole_leg(kBegin + 100, 20, 30, "finished")}, steps, true);
+  negative.wall_s = 10;
+  negative.gaps_s = -1e9;
+  negative.other_s = 1e9;
+  const std::string text = to_text(negative, "out", "abc");
+  EXPECT_NE(text.find("unknown\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("goodput: unknown, since clocks went back"), std::string::npos) << text;
+  EXPECT_EQ(Json::parse(to_json(negative, "out", "abc"))["goodput"], nullptr);
+}
+
 TEST(Reconstructed, a_killed_leg_from_metrics_and_the_next_one) {
   std::map<std::int64_t, double> steps;
   add_steps(steps, 0, 10, 1);
