@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,12 @@ struct Place {
 [[noreturn]] void cannot(const Place& place, const char* operation, int error) {
   base::fail(base::ExitCode::environment, "'{}': cannot {}: {}; set {} to a folder that can be written to and has room",
              place.path, operation, std::generic_category().message(error), place.key);
+}
+
+[[noreturn]] void is_no_lock(const Place& place, const char* what) {
+  base::fail(base::ExitCode::environment,
+             "'{}': cannot be a lock, since it is {}; remove it, or set {} to another folder", place.path, what,
+             place.key);
 }
 
 /// Up to 1024 bytes of what is at a path now. Opened anew each time: network file systems then ask the server.
@@ -88,6 +95,52 @@ void put(int descriptor, const std::string& text, const Place& place) {
     done += static_cast<std::size_t>(written);
   }
   if (::fsync(descriptor) != 0) cannot(place, "fsync", errno);
+}
+
+/// What is at the path of a lock, opened to be read and written; -1 if nothing is there. Refuses what is no lock.
+int open_there(const Place& place) {
+  // O_NONBLOCK: opening a FIFO would wait.
+  const int descriptor = ::open(place.path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    if (errno != ENOENT) cannot(place, "open", errno);
+    struct stat link = {};
+    if (::lstat(place.path.c_str(), &link) != 0 || !S_ISLNK(link.st_mode)) return -1;
+    is_no_lock(place, "a link to nothing");
+  }
+  struct stat opened = {};
+  if (::fstat(descriptor, &opened) == 0 && S_ISREG(opened.st_mode)) return descriptor;
+  ::close(descriptor);
+  is_no_lock(place, "no regular file");
+}
+
+/// Refuses a file that make_file() could not make or write, and makes none. Of a folder that is to be made, the one in
+/// which it will be is examined.
+void require_can_make(const Place& place, const std::string& text) {
+  std::string folder = place.path.substr(0, place.path.rfind('/'));
+  struct stat there = {};
+  while (::stat(folder.c_str(), &there) != 0 && errno == ENOENT) {
+    const auto at = folder.find_last_not_of('/', folder.find_last_of('/'));
+    if (folder.find('/') == std::string::npos)
+      folder = ".";
+    else
+      folder = at == std::string::npos ? "/" : folder.substr(0, at + 1);
+  }
+  const int descriptor = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+  if (descriptor >= 0) {
+    try {
+      put(descriptor, text, place);
+    } catch (const base::Error&) {
+      ::close(descriptor);
+      throw;
+    }
+    ::close(descriptor);
+    return;
+  }
+  if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) cannot(place, "create", errno);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) cannot(place, "create", errno);
+  struct statvfs system = {};
+  if (::statvfs(folder.c_str(), &system) == 0 && system.f_blocks > 0 && system.f_bavail == 0)
+    cannot(place, "write", ENOSPC);
 }
 
 /// Makes a file with flock() and `text` and returns its descriptor, or -1 if something is at `path` already. The text
@@ -143,6 +196,7 @@ class Claim {
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
+  const std::string& path() const { return path_; }
   /// Makes the file in the name of `self`, which has the right until the object is destroyed. False if another process
   /// has the right.
   bool make(const LockHolder& self) {
@@ -197,6 +251,18 @@ std::string why_locked(const std::string& folder, const std::string& key) {
   return refusal({path, key}, describe(holder), "which is alive");
 }
 
+void require_lockable(const std::string& folder, const std::string& key) {
+  if (const std::string why = why_locked(folder, key); !why.empty()) throw base::Error(base::ExitCode::checkpoint, why);
+  const std::string path = folder + kLockFile;
+  const Place place{path, key};
+  const std::string text = lock_text(this_process(""));
+  const int descriptor = open_there(place);
+  if (descriptor < 0) return require_can_make(place, text);
+  ::close(descriptor);
+  const Claim claim(place, text_at(path).value_or(""));
+  require_can_make({claim.path(), key}, text);
+}
+
 Lock::Lock(const std::string& folder, const std::string& run, LockOptions options)
     : path_(folder + kLockFile), options_(std::move(options)), self_(this_process(base::printable(run))) {
   constexpr int kAttempts = 100;  // chosen; each one more means that a lock came and went meanwhile
@@ -249,16 +315,10 @@ bool Lock::create() {
 
 /// Takes the file of a dead holder; false if it vanished meanwhile.
 bool Lock::take_over() {
-  // O_NONBLOCK: opening a FIFO would wait.
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) {
-    if (errno == ENOENT) return false;
-    cannot({path_, options_.key}, "open", errno);
-  }
+  descriptor_ = open_there({path_, options_.key});
+  if (descriptor_ < 0) return false;
   struct stat opened = {}, there = {};
-  if (::fstat(descriptor_, &opened) != 0 || !S_ISREG(opened.st_mode)) {
-    cannot({path_, options_.key}, "use it as a lock, since it is no regular file", EINVAL);
-  }
+  if (::fstat(descriptor_, &opened) != 0) cannot({path_, options_.key}, "examine", errno);
   const std::string found = text_at(path_).value_or("");
   const auto holder = parse_lock(found);
   const std::string who = describe(holder);

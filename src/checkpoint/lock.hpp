@@ -40,6 +40,10 @@ std::optional<LockHolder> lock_holder(const std::string& folder);
 /// cannot be examined from here. `key` as in LockOptions. Changes nothing.
 std::string why_locked(const std::string& folder, const std::string& key);
 
+/// Throws, with the same words, what Lock would throw at once: Error(checkpoint) for why_locked(), Error(environment)
+/// if the lock is no regular file, cannot be written, or cannot be made. The folder need not exist. Changes nothing.
+void require_lockable(const std::string& folder, const std::string& key);
+
 struct LockOptions {
   std::string key = "checkpoint.dir";  ///< of the deck, which names the folder in messages
   std::string what = "checkpoints";    ///< what the holder writes there, for messages

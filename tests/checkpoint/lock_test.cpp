@@ -294,13 +294,33 @@ TEST(Lock, SaysWhyItCannotBeTaken) {
   const test::TempFolder folder;
   test::expect_error([&] { const Lock lock(folder / "none", "run 1"); }, ExitCode::environment,
                      {"none/lock': cannot create: No such file or directory; set checkpoint.dir"});
+  // Who only asks finds the same.
+  const auto expect_refused = [&](const std::string& why) {
+    test::expect_error([&] { const Lock lock(folder.path(), "run 1", kLong); }, ExitCode::environment, {why});
+    test::expect_error([&] { checkpoint::require_lockable(folder.path(), "checkpoint.dir"); }, ExitCode::environment,
+                       {why});
+    fs::remove(folder / "lock");
+  };
   ASSERT_EQ(::mkfifo((folder / "lock").c_str(), 0600), 0);
-  test::expect_error([&] { const Lock lock(folder.path(), "run 1", kLong); }, ExitCode::environment,
-                     {"no regular file"});
-  fs::remove(folder / "lock");
+  expect_refused("lock': cannot be a lock, since it is no regular file; remove it, or set checkpoint.dir to another");
   fs::create_directory(folder / "lock");
-  test::expect_error([&] { const Lock lock(folder.path(), "run 1", kLong); }, ExitCode::environment,
-                     {"Is a directory"});
+  expect_refused("Is a directory");
+  fs::create_symlink("/nothing/there", folder / "lock");
+  expect_refused("cannot be a lock, since it is a link to nothing");
+}
+
+TEST(Lock, IsExaminedWithoutAChange) {
+  const test::TempFolder folder;
+  const auto expect_free = [&](const std::string& name) { checkpoint::require_lockable(name, "checkpoint.dir"); };
+  expect_free(folder.path());
+  expect_free(folder / "none/deeper");
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  const std::string dead = checkpoint::lock_text(elsewhere());
+  test::write_bytes(folder / "lock", dead);
+  expect_free(folder.path());
+  EXPECT_EQ(test::read_bytes(folder / "lock"), dead);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+  test::expect_error([&] { expect_free("/proc/self/none"); }, ExitCode::environment, {"none/lock': cannot create: "});
 }
 
 /// A process was stopped or killed while it took the lock of a dead one over.
