@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 #include "app/commands.hpp"
 #include "app/device.hpp"
@@ -16,6 +15,7 @@
 #include "app/refusals.hpp"
 #include "app/stop.hpp"
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "base/version.hpp"
 #include "comm/agree.hpp"
 #include "comm/launch.hpp"
@@ -137,16 +137,19 @@ std::string program_text() {
 train::RunDescription describe_run(const deck::LoadResult& deck) {
   const base::Version v = base::version();
   train::RunDescription run{fmt::format("shard8 {}", v.number), std::string(v.git_hash), {}};
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  run.slurm_job = variable("SLURM_JOB_ID");
-  const std::string restarts = variable("SLURM_RESTART_COUNT");
-  run.requeued = !restarts.empty() && restarts != "0";
+  const SlurmJob job = slurm_job(base::unix_now());
+  run.slurm_job = job.id;
+  run.requeued = job.requeued;
   for (const deck::Echo& e : deck.echo)
     run.deck.push_back({e.group + "." + e.key, deck::value_text(e), std::string(deck::to_string(e.origin))});
   return run;
+}
+
+void set_decay_steps(deck::LoadResult& deck, train::RunDescription& run, std::int64_t steps) {
+  deck.config.optimizer.decay_steps = steps;
+  for (deck::Echo& e : deck.echo)
+    if (e.group == "optimizer" && e.key == "decay_steps") e.value = steps;
+  run.deck = describe_run(deck).deck;
 }
 
 }  // namespace shard8::app

@@ -52,4 +52,8 @@ std::string program_text();
 /// What a checkpoint's manifest says of this program and its deck.
 train::RunDescription describe_run(const deck::LoadResult& deck);
 
+/// Replaces optimizer.decay_steps wherever it is kept, so that the header, the report and later checkpoints have the
+/// value with which this run trains.
+void set_decay_steps(deck::LoadResult& deck, train::RunDescription& run, std::int64_t steps);
+
 }  // namespace shard8::app

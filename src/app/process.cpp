@@ -7,10 +7,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/error.hpp"
 #include "kernels/libraries.hpp"
@@ -33,12 +38,56 @@ int threads_from_environment() {
   const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);
   if (error != std::errc() || end != first.data() + first.size() || threads < 1)
     base::fail(base::ExitCode::environment, "OMP_NUM_THREADS is '{}': set it to a positive number or unset it", text);
+  require_threads(threads);
   return threads;
+}
+
+namespace {
+
+/// How many threads of `wanted` this process can have at once.
+int threads_at_once(int wanted) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) + 1 < wanted)
+      threads.emplace_back([&] {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return over; });
+      });
+  } catch (const std::system_error&) {
+  }
+  {
+    const std::lock_guard lock(mutex);
+    over = true;
+  }
+  changed.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size()) + 1;
+}
+
+}  // namespace
+
+void require_threads(int threads) {
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  if (threads > kMostThreads)
+    base::fail(base::ExitCode::environment,
+               "this rank is to compute on {} threads, but a rank has at most {}: set OMP_NUM_THREADS to the cores of "
+               "the rank",
+               threads, kMostThreads);
+  if (threads <= std::max(processors, 1)) return;
+  if (const int found = threads_at_once(threads); found < threads)
+    base::fail(base::ExitCode::environment,
+               "this rank is to compute on {} threads, but the system gets it {}: raise the limit of processes "
+               "(ulimit -u, or that of its control group), or set OMP_NUM_THREADS to the cores of the rank",
+               threads, found);
 }
 
 int choose_threads(const comm::Node& node) {
   const int asked = threads_from_environment();
-  return asked > 0 ? asked : std::clamp(node.cores / node.ranks, 1, std::max(1, tensor::thread_limit()));
+  return asked > 0 ? asked
+                   : std::clamp(node.cores / node.ranks, 1, std::clamp(tensor::thread_limit(), 1, kMostThreads));
 }
 
 void require_pools(int threads, int kokkos) {

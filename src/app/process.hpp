@@ -18,8 +18,12 @@ namespace shard8::app {
 /// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
 bool on_terminal();
 
+/// The most threads of a rank: Kokkos keeps those of OpenMP in a table of so many entries, and does not look at its
+/// end.
+inline constexpr int kMostThreads = 512;
+
 /// Threads of a rank: threads_from_environment(), or without it the node's cores divided by its ranks, at least 1 and
-/// at most what OpenMP lets a process have. Errors are those of threads_from_environment().
+/// at most kMostThreads and what OpenMP lets a process have. Errors are those of threads_from_environment().
 int choose_threads(const comm::Node& node);
 
 /// Error(environment), with both numbers, unless every pool of threads that computes for this rank has `threads` of
@@ -27,8 +31,12 @@ int choose_threads(const comm::Node& node);
 /// threads than it has shared a product among waits for ever.
 void require_pools(int threads, int kokkos);
 
+/// Error(environment) if this process cannot have so many threads. Starts no region of OpenMP, which would end the
+/// process then.
+void require_threads(int threads);
+
 /// OMP_NUM_THREADS, of a list its first number; 0 if the variable is not set or empty. Error(environment) when that is
-/// not a positive number.
+/// not a positive number, and that of require_threads().
 int threads_from_environment();
 
 /// Bytes of host memory that this process has, as the system counts them (resident set).

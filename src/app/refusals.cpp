@@ -19,7 +19,9 @@
 #include "app/process.hpp"
 #include "app/run_trace.hpp"
 #include "app/skeleton_run.hpp"
+#include "app/stop.hpp"
 #include "base/made_folders.hpp"
+#include "base/utc.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/lock.hpp"
 #include "comm/agree.hpp"
@@ -52,8 +54,10 @@ constexpr std::array kRefusals = {
             "a device or a library that this program was not built for or that is not there, or threads that are not"},
     // Only a run knows the machine: check warns.
     Refusal{Stage::memory, ExitCode::environment, false, "a node whose memory cannot hold the training of its ranks"},
+    Refusal{Stage::job, ExitCode::environment, true, "variables of Slurm that are no numbers"},
     Refusal{Stage::output, ExitCode::environment, true, "files in output.dir that cannot be written"},
     Refusal{Stage::output_lock, ExitCode::checkpoint, true, "another run writes to output.dir"},
+    Refusal{Stage::output_lock, ExitCode::environment, true, "a lock in output.dir that cannot be written"},
     Refusal{Stage::gold, ExitCode::deck, true, "a gold file that cannot be read"},
     Refusal{Stage::data, ExitCode::deck, true, "data that cannot be used"},
     Refusal{Stage::initial_weights, ExitCode::deck, true,
@@ -61,7 +65,9 @@ constexpr std::array kRefusals = {
     Refusal{Stage::initial_weights, ExitCode::checkpoint, true, "a checkpoint of initial weights that cannot be used"},
     Refusal{Stage::checkpoint_dir, ExitCode::environment, true, "a checkpoint.dir that cannot be written"},
     Refusal{Stage::checkpoint_lock, ExitCode::checkpoint, true, "another run writes to checkpoint.dir"},
-    Refusal{Stage::checkpoint_lock, ExitCode::environment, false, "a checkpoint.dir that ranks do not share"},
+    // That ranks do not share the folder only a run can find.
+    Refusal{Stage::checkpoint_lock, ExitCode::environment, true,
+            "a lock in checkpoint.dir that cannot be written, or a folder that ranks do not share"},
     Refusal{Stage::start, ExitCode::checkpoint, true,
             "no checkpoint that can be used, or one of another model, deck or input"},
     Refusal{Stage::start, ExitCode::deck, true, "folders that hold the files of another training"},
@@ -106,11 +112,6 @@ Judged judge(Stage stage, const base::Error& error) {
                                     base::to_int(error.code()))};
 }
 
-void refuse_lock(const std::string& folder, const std::string& key) {
-  if (const std::string why = checkpoint::why_locked(folder, key); !why.empty())
-    throw base::Error(ExitCode::checkpoint, why);
-}
-
 /// As RunOutput::check_trace() for every rank. The first file shows what the folder allows; of the others those that
 /// are there can be in the way.
 void require_traces(const deck::Config& config) {
@@ -137,7 +138,7 @@ train::Inputs look_at_inputs(const deck::Config& config, const train::Setup& set
     if (!setup.validates()) return;
     const auto validation = train::open_part(setup, 0, io, data::Part::validation);
     found += fmt::format("validation {}\n", validation->dataset().description());
-    train::inspect_validation(validation->dataset(), config, warn);
+    inputs.validation = train::validation_of(*validation, config, inputs.data, warn);
   });
   if (config.model.init_file.empty()) return inputs;
   at_stage(Stage::initial_weights, [&] {
@@ -161,10 +162,10 @@ std::string text_of(const train::Start& start) {
 }  // namespace
 
 std::string_view name_of(Stage stage) {
-  constexpr std::string_view kNames[] = {
-      "deck",    "ranks",  "device",          "memory",         "output",          "output lock",
-      "gold",    "data",   "initial weights", "checkpoint.dir", "checkpoint lock", "start",
-      "overlap", "set-up", "restore",         "first files",    "signal"};
+  constexpr std::string_view kNames[] = {"deck",           "ranks",           "device", "memory",  "job",
+                                         "output",         "output lock",     "gold",   "data",    "initial weights",
+                                         "checkpoint.dir", "checkpoint lock", "start",  "overlap", "set-up",
+                                         "restore",        "first files",     "signal"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Stage::signal) + 1);
   return kNames[static_cast<std::size_t>(stage)];
 }
@@ -195,8 +196,7 @@ void require_output(const deck::Config& config) {
   }
 }
 
-void require_checkpoint_dir(const deck::Config& config) {
-  const std::string& folder = config.checkpoint.dir;
+void require_checkpoint_dir(const std::string& folder) {
   if (folder.empty()) return;
   const base::MadeFolders made(folder);
   checkpoint::Directory(folder).make();
@@ -218,12 +218,13 @@ std::string check_start(const deck::LoadResult& deck) {
           "for CUDA devices");
   });
   if (const std::string warning = memory_warning(config, threads); !warning.empty()) warn(warning);
+  at_stage(Stage::job, [] { slurm_job(base::unix_now()); });
   at_stage(Stage::output, [&] {
     require_output(config);
     if (config.run.skeleton != deck::Skeleton::none) require_no_training(config);
     require_traces(config);
   });
-  at_stage(Stage::output_lock, [&] { refuse_lock(config.output.dir, "output.dir"); });
+  at_stage(Stage::output_lock, [&] { checkpoint::require_lockable(config.output.dir, "output.dir"); });
   const train::Setup setup = train::Setup::make(config, 0, threads);
   if (config.run.skeleton != deck::Skeleton::none) {
     std::string said;
@@ -237,9 +238,9 @@ std::string check_start(const deck::LoadResult& deck) {
   train::RunDescription run = describe_run(deck);
   run.inputs = look_at_inputs(config, setup, found);
   const std::string folder = train::checkpoint_folder(config);
-  at_stage(Stage::checkpoint_dir, [&] { require_checkpoint_dir(config); });
+  at_stage(Stage::checkpoint_dir, [&] { require_checkpoint_dir(folder); });
   at_stage(Stage::checkpoint_lock, [&] {
-    if (!folder.empty()) refuse_lock(folder, "checkpoint.dir");
+    if (!folder.empty()) checkpoint::require_lockable(folder, "checkpoint.dir");
   });
   train::Start start;
   at_stage(Stage::start, [&] { start = train::find_start_of(config, folder, run, warn); });

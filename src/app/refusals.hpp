@@ -19,6 +19,7 @@ enum class Stage {
   ranks,
   device,
   memory,
+  job,
   output,
   output_lock,
   gold,
@@ -64,8 +65,8 @@ inline constexpr std::string_view kNotRegistered = "this reason not to start is 
 /// Error(environment) unless the files that rank 0 of a run writes to output.dir can be written.
 void require_output(const deck::Config& config);
 
-/// Error(environment) unless checkpoint.dir, if there is one, can be made and written to.
-void require_checkpoint_dir(const deck::Config& config);
+/// Error(environment) unless train::checkpoint_folder(), if there is one, can be made and written to.
+void require_checkpoint_dir(const std::string& folder);
 
 /// All that one process can find out about the start of a run, in the order and with the words and codes of a run
 /// (refusals()). Returns lines for the user: the data, the weights and where the run would start. Warnings go to

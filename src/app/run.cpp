@@ -128,10 +128,13 @@ class Run {
       run_.inputs.data = train::input_of(assembly_->loader().dataset(), config().data.path, say());
     });
     if (const data::Loader* const validation = assembly_->validation()) {
-      comm::agree_on_root(world(), 0, [&] { train::inspect_validation(validation->dataset(), config(), say()); });
+      comm::agree_on_root(world(), 0, [&] {
+        run_.inputs.validation = train::validation_of(*validation, config(), run_.inputs.data, say());
+      });
       validation_.emplace(*validation, config().run);
     }
-    entropy_ = train::unigram_entropy(world(), assembly_->loader().dataset(), config());
+    entropy_ = train::unigram_entropy(world(), assembly_->loader().dataset(), config(),
+                                      [this] { return !requests_.signalled(); });  // at() ends the run
   }
 
   void open_weights() {
@@ -143,7 +146,7 @@ class Run {
 
   void check_checkpoint_dir() {
     folder_name_ = train::checkpoint_folder(config(), world());
-    comm::agree_on_root(world(), 0, [&] { require_checkpoint_dir(config()); });
+    comm::agree_on_root(world(), 0, [&] { require_checkpoint_dir(folder_name_); });
   }
 
   void lock_checkpoint_dir() {
@@ -181,7 +184,7 @@ class Run {
       if (restart_.start.is_child) run_.identity.parent = checkpoint::Parent{m.run, m.step};
       if (m.format > 1) run_.inputs.weights = m.weights;  // the weights with which the training began
       steps_.first = m.step;
-      if (point_->decay_steps) set_decay_steps(*point_->decay_steps);
+      if (point_->decay_steps) set_decay_steps(deck_, run_, *point_->decay_steps);
     }
     run_.overlap = overlap_.plan;
     if (folder_) checkpoints_.emplace(*assembly_, *folder_, run_, point_ ? &point_->manifest : nullptr, say());
@@ -221,16 +224,14 @@ class Run {
                  compare_pairs_ > 0 ? " and to compare" : "", steps_.end);
     comm::agree_on_root(world(), 0, [&] {
       const checkpoint::Manifest& m = point_->manifest;
+      const bool same = train::same_validation(m, run_.inputs, run_.deck);
       output_.read_recorded(m.run, [&](const profile::RecordedStep& step) {
-        if (step.step < m.step) judge_.add(step);
+        if (step.step < m.step) judge_.add(step, same);
       });
       if (m.loss) judge_.add(m.step - 1, *m.loss);
     });
     const profile::Verification verification = verdict(steps_.first, true);
-    std::string text = profile::to_text(verification);
-    text.pop_back();  // the line feed
-    logger_.info("{}", text);
-    if (quiet_) warn_of(logger_, verification);
+    tell_of(logger_, verification, quiet_);
     const bool failed = verification.status == profile::Verification::Status::failed;
     return base::to_int(failed ? base::ExitCode::verification : base::ExitCode::ok);
   }
@@ -244,15 +245,6 @@ class Run {
     });
     world().broadcast(text, 0);
     return {static_cast<profile::Verification::Status>(text[0] - '0'), text.substr(1)};
-  }
-
-  /// Replaces optimizer.decay_steps wherever it is kept, so that the header, the report and later checkpoints have the
-  /// value with which this run trains.
-  void set_decay_steps(std::int64_t steps) {
-    deck_.config.optimizer.decay_steps = steps;
-    for (deck::Echo& e : deck_.echo)
-      if (e.group == "optimizer" && e.key == "decay_steps") e.value = steps;
-    run_.deck = describe_run(deck_).deck;
   }
 
   void print_header() const {

@@ -216,4 +216,11 @@ void warn_of(const base::Logger& logger, const profile::Verification& verificati
   logger.error("{}", text);
 }
 
+void tell_of(base::Logger& logger, const profile::Verification& verification, bool quiet) {
+  std::string text = profile::to_text(verification);
+  text.pop_back();  // the line feed
+  logger.info("{}", text);
+  if (quiet) warn_of(logger, verification);
+}
+
 }  // namespace shard8::app

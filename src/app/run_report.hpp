@@ -92,6 +92,8 @@ std::string to_text(const MemoryFigures& memory);
 /// What `run --quiet` says at its end, on the rank that speaks: warnings of the report and a verification that failed.
 void warn_of(const base::Logger& logger, const profile::Report& report);
 void warn_of(const base::Logger& logger, const profile::Verification& verification);
+/// The verdict of a run that trains no step. `quiet`: a failure is an error, too.
+void tell_of(base::Logger& logger, const profile::Verification& verification, bool quiet);
 
 /// Error(deck), with all reasons, when the deck has nothing to compare: overlap.enable is false, all its methods are
 /// off, mesh.tensor is 1, or run.steps is less than a block. `name`: of the deck.

@@ -7,9 +7,14 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <system_error>
 
+#include "app/refusals.hpp"
+#include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "comm/agree.hpp"
 
 namespace shard8::app {
@@ -64,12 +69,37 @@ train::Stopping::Sources StopRequests::sources(const comm::Communicator& world) 
     return train::ClockTimes{Seconds(std::chrono::steady_clock::now() - began_).count(),
                              Seconds(std::chrono::system_clock::now().time_since_epoch()).count()};
   };
-  const char* const text = std::getenv("SLURM_JOB_END_TIME");
-  comm::agree(world, [&] { sources.job_end = train::job_end(text, sources.clock().since_1970); });
-  if (text != nullptr && *text != '\0' && !sources.job_end && world.rank() == 0)
+  SlurmJob job;
+  at_stage(Stage::job, [&] { comm::agree(world, [&] { job = slurm_job(sources.clock().since_1970); }); });
+  sources.job_end = job.end;
+  if (!job.past_end.empty() && world.rank() == 0)
     base::Logger(0, world.size())
-        .warn("SLURM_JOB_END_TIME is {}, which is over: it is not used as the end of this job", text);
+        .warn("SLURM_JOB_END_TIME is {}, which is over: it is not used as the end of this job", job.past_end);
   return sources;
+}
+
+SlurmJob slurm_job(double now) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  SlurmJob job;
+  job.id = variable("SLURM_JOB_ID");
+  const std::string restarts = variable("SLURM_RESTART_COUNT"), end = variable("SLURM_JOB_END_TIME");
+  if (!restarts.empty()) {
+    std::uint64_t count = 0;
+    const char* const last = restarts.data() + restarts.size();
+    const auto [rest, error] = std::from_chars(restarts.data(), last, count);
+    if (error != std::errc() || rest != last)
+      base::fail(ExitCode::environment,
+                 "SLURM_RESTART_COUNT is '{}': it must be the number of times that Slurm has queued this job again; "
+                 "unset it if Slurm has not",
+                 base::quotable(restarts));
+    job.requeued = count > 0;
+  }
+  job.end = train::job_end(end.c_str(), now);
+  if (!end.empty() && !job.end) job.past_end = end;
+  return job;
 }
 
 std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,

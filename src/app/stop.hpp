@@ -30,16 +30,28 @@ class StopRequests {
   /// this starts processes that hold the outputs a moment longer than this rank.
   void leave_launcher();
 
+  bool signalled() const { return signals_.first() != 0; }
   /// Throws Error(failed) when a signal came: the run ends before its first step.
   void refuse_start() const;
-  /// For train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used. AgreedError(environment) when a rank's
-  /// value is no number. Collective.
+  /// For train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used. AgreedError(environment) of
+  /// slurm_job(), as Stage::job. Collective.
   train::Stopping::Sources sources(const comm::Communicator& world) const;
 
  private:
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   base::StopSignals signals_;
 };
+
+/// What Slurm's variables say of this process's job.
+struct SlurmJob {
+  std::string id;                  ///< SLURM_JOB_ID; empty: none
+  bool requeued = false;           ///< SLURM_RESTART_COUNT is above 0
+  std::optional<double> end = {};  ///< train::job_end() of SLURM_JOB_END_TIME
+  std::string past_end{};          ///< its text, where it is over
+};
+
+/// Reads the variables. `now`: seconds since 1970. Error(environment) when one that must be a number is none.
+SlurmJob slurm_job(double now);
 
 /// The line of a report on a run that stopped before step number `next` of `steps`. `checkpoint`: one was written of
 /// the state where it stopped. `earlier`: the step of the last one from which the run could go on otherwise, if there

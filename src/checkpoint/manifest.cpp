@@ -78,7 +78,9 @@ std::string manifest_text(const Manifest& m) {
   text += line("serial", m.serial);
   text += line("step", m.step);
   text += line("mesh", base::json_of<Json>(m.mesh));
-  text += line("data", {{"sequences", m.sequences}, {"seed", m.data_seed}, {"input", json_of(m.data)}});
+  Json data{{"sequences", m.sequences}, {"seed", m.data_seed}, {"input", json_of(m.data)}};
+  if (m.validation) data["validation"] = json_of(m.validation);
+  text += line("data", data);
   text += line("weights", json_of(m.weights));
   text += line("loss", m.loss ? Json(*m.loss) : Json(nullptr));
   text += line("random", {{"kind", "counter"}, {"init_seed", m.init_seed}});

@@ -72,7 +72,10 @@ struct Manifest {
   /// The data cursor: which samples come next follows from the number of sequences that were trained and this seed.
   std::int64_t sequences = 0;
   std::uint64_t data_seed = 0;
-  std::optional<ManifestInput> data;     ///< none: the data are synthetic, or the format is 1
+  std::optional<ManifestInput> data;  ///< none: the data are synthetic, or the format is 1
+  /// What a validation computes the loss of; `samples` are the sequences of one validation, and synthetic data have the
+  /// length 0 and the digest 0. None: the training does not validate, or an early version wrote this.
+  std::optional<ManifestInput> validation;
   std::optional<ManifestInput> weights;  ///< initial weights; none: they were random, or the format is 1
   std::optional<double> loss;            ///< of the last step; none: the format is 1
   /// Of the initial values. Random numbers are counter-based: no generator has a state.

@@ -260,7 +260,12 @@ class Parser {
       read_cursor_of_steps(*v.data, m);
       return m;
     }
-    const auto [sequences, seed, input] = values(*v.data, "data", {"sequences", "seed", "input"});
+    json data = *v.data;
+    if (data.is_object() && data.contains("validation")) {  // not there without a validation
+      m.validation = input_of(data.at("validation"), "data.validation");
+      data.erase("validation");
+    }
+    const auto [sequences, seed, input] = values(data, "data", {"sequences", "seed", "input"});
     m.sequences = integer(*sequences, "data.sequences", 0, kMostSequences);
     m.data_seed = number(*seed, "data.seed", 0, std::numeric_limits<std::uint64_t>::max());
     m.data = input_of(*input, "data.input");

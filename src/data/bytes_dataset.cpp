@@ -155,13 +155,14 @@ Inspection BytesDataset::inspect() const {
   return {io::fingerprint_of(static_cast<std::uint64_t>(length()), read, {1, samples(), {}}), {}};
 }
 
-std::vector<std::uint64_t> BytesDataset::histogram() const {
+std::vector<std::uint64_t> BytesDataset::histogram(const GoesOn& goes_on) const {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab()));
   std::vector<std::byte> bytes;
   for (std::int64_t first = 0; first < length(); first += static_cast<std::int64_t>(bytes.size())) {
     bytes.resize(std::min(kPiece, static_cast<std::size_t>(length() - first)));
     read_bytes(bytes, first);
     for (const auto b : bytes) ++counts[std::to_integer<std::size_t>(b)];
+    if (goes_on && !goes_on()) break;
   }
   return counts;
 }

@@ -129,7 +129,9 @@ double entropy_nats(std::span<const std::uint64_t> counts) {
   return total > 0.0L ? static_cast<double>(std::log(total) - weighted / total) : 0.0;
 }
 
-double unigram_entropy(const Dataset& dataset) { return entropy_nats(dataset.histogram()); }
+double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on) {
+  return entropy_nats(dataset.histogram(goes_on));
+}
 
 Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint64_t epoch)
     : size_(static_cast<std::uint64_t>(size)) {
@@ -232,7 +234,7 @@ void SyntheticDataset::read(std::span<std::int32_t> out, std::int64_t first_sequ
   }
 }
 
-std::vector<std::uint64_t> SyntheticDataset::histogram() const {
+std::vector<std::uint64_t> SyntheticDataset::histogram(const GoesOn& /*goes_on*/) const {
   return std::vector<std::uint64_t>(static_cast<std::size_t>(vocab()), 1);
 }
 

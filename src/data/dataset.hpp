@@ -45,6 +45,9 @@ struct Inspection {
   std::vector<std::string> warnings;           ///< whole sentences that name the data
 };
 
+/// Is asked during a long task; false ends it. Empty: it goes on.
+using GoesOn = std::function<bool()>;
+
 /// The data of a training, or of its validation: a row of sequences of seq+1 tokens, numbered from 0. A step takes
 /// `batch` of them. Sequence g depends on the data, its division, g, seq and seed alone. All functions may be called
 /// from any thread.
@@ -89,7 +92,8 @@ class Dataset {
 
   /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data gives
   /// 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot be read.
-  virtual std::vector<std::uint64_t> histogram() const = 0;
+  /// Asks between pieces whether to go on; if not, the result has the pieces before.
+  virtual std::vector<std::uint64_t> histogram(const GoesOn& goes_on = {}) const = 0;
 
  protected:
   struct Sizes {
@@ -128,7 +132,8 @@ void input_fault(const std::function<void()>& action);
 /// loss of the best model that ignores the context. 0 if all counts are 0.
 double entropy_nats(std::span<const std::uint64_t> counts);
 
-/// The unigram entropy in nats of the whole data. It reads all of the data: call it on one rank.
-double unigram_entropy(const Dataset& dataset);
+/// The unigram entropy in nats of the whole data, or of the part that was read when `goes_on` ended it. It reads all of
+/// the data: call it on one rank.
+double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on = {});
 
 }  // namespace shard8::data

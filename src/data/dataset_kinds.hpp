@@ -101,7 +101,7 @@ class BytesDataset final : public StreamDataset {
   std::string description() const override;
   /// The digest is that of the joined bytes.
   Inspection inspect() const override;
-  std::vector<std::uint64_t> histogram() const override;
+  std::vector<std::uint64_t> histogram(const GoesOn& goes_on) const override;
 
  private:
   struct File {
@@ -142,7 +142,7 @@ class TokenStream final : public StreamDataset {
 
   std::string description() const override;
   Inspection inspect() const override;
-  std::vector<std::uint64_t> histogram() const override;
+  std::vector<std::uint64_t> histogram(const GoesOn& goes_on) const override;
 
  private:
   void read_tokens(std::span<std::int32_t> out, std::int64_t first) const override;
@@ -164,7 +164,7 @@ class TokenSlabs final : public Dataset {
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
   /// The digest is that of the slabs' tokens in the order of the file; a slab has batch samples.
   Inspection inspect() const override;
-  std::vector<std::uint64_t> histogram() const override;
+  std::vector<std::uint64_t> histogram(const GoesOn& goes_on) const override;
 
  private:
   std::string position_of(std::int64_t index) const;
@@ -186,7 +186,7 @@ class SyntheticDataset final : public Dataset {
 
   std::string description() const override;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
-  std::vector<std::uint64_t> histogram() const override;
+  std::vector<std::uint64_t> histogram(const GoesOn& goes_on) const override;
 
  private:
   std::uint64_t seed_;

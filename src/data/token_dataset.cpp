@@ -65,16 +65,23 @@ Inspection inspect_tokens(const io::TokenFile& file, std::int64_t samples, Check
 }
 
 /// How often each token of [0, vocab) occurs in the file. Calls outside(index, token), which must throw, for the first
-/// token outside that range.
+/// token outside that range. Ends early as Dataset::histogram() says.
 template <class Outside>
-std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab, Outside&& outside) {
+std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab, const GoesOn& goes_on,
+                                        Outside&& outside) {
+  struct Ended {};
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab));
-  file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
-    for (std::size_t i = 0; i < piece.size(); ++i) {
-      if (piece[i] < 0 || piece[i] >= vocab) outside(first + static_cast<std::int64_t>(i), piece[i]);
-      ++counts[static_cast<std::size_t>(piece[i])];
-    }
-  });
+  try {
+    file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
+      for (std::size_t i = 0; i < piece.size(); ++i) {
+        if (piece[i] < 0 || piece[i] >= vocab) outside(first + static_cast<std::int64_t>(i), piece[i]);
+        ++counts[static_cast<std::size_t>(piece[i])];
+      }
+      if (goes_on && !goes_on()) throw Ended();
+    });
+  } catch (const Ended&) {
+    return counts;
+  }
   return counts;
 }
 
@@ -127,8 +134,8 @@ Inspection TokenStream::inspect() const {
   });
 }
 
-std::vector<std::uint64_t> TokenStream::histogram() const {
-  return count_tokens(*file_, vocab(), [this](std::int64_t index, std::int32_t token) {
+std::vector<std::uint64_t> TokenStream::histogram(const GoesOn& goes_on) const {
+  return count_tokens(*file_, vocab(), goes_on, [this](std::int64_t index, std::int32_t token) {
     fail_vocabulary(stream_position(*file_, index), token);
   });
 }
@@ -194,8 +201,8 @@ Inspection TokenSlabs::inspect() const {
   });
 }
 
-std::vector<std::uint64_t> TokenSlabs::histogram() const {
-  return count_tokens(*file_, vocab(),
+std::vector<std::uint64_t> TokenSlabs::histogram(const GoesOn& goes_on) const {
+  return count_tokens(*file_, vocab(), goes_on,
                       [this](std::int64_t index, std::int32_t token) { fail_vocabulary(position_of(index), token); });
 }
 

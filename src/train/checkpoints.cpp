@@ -146,6 +146,7 @@ Manifest Checkpoints::common(const RunDescription& run) const {
   m.run = run.identity.id;
   m.parent = run.identity.parent;
   m.data = run.inputs.data;
+  m.validation = run.inputs.validation;
   m.weights = run.inputs.weights;
   m.mesh = assembly_.setup().mesh;
   m.data_seed = config.data.seed;

@@ -21,6 +21,7 @@
 #include "model/huggingface_config.hpp"
 #include "model/weight_file.hpp"
 #include "train/saved_run.hpp"
+#include "train/trainer.hpp"
 
 namespace shard8::train {
 
@@ -44,17 +45,21 @@ checkpoint::ManifestInput input_of(const io::TensorFile& file) {
   return reading_weights(base::ExitCode::deck, [&] { return input_of(file.spec(), io::fingerprint_of(file)); });
 }
 
-void inspect_validation(const data::Dataset& dataset, const deck::Config& config,
-                        const std::function<void(const std::string&)>& say) {
-  if (config.data.validation_path.empty()) return;
-  for (const std::string& warning : dataset.inspect().warnings) say(warning);
+std::optional<checkpoint::ManifestInput> validation_of(const data::Loader& loader, const deck::Config& config,
+                                                       const std::optional<checkpoint::ManifestInput>& data,
+                                                       const std::function<void(const std::string&)>& say) {
+  const std::string& path = config.data.validation_path;
+  auto found = path.empty() ? data : input_of(loader.dataset(), path, say);
+  if (!found) found = checkpoint::ManifestInput{"", 0, 0, "0"};
+  found->samples = validation_tokens(loader, config.run) / loader.dataset().seq();
+  return found;
 }
 
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
-                                      const deck::Config& config) {
+                                      const deck::Config& config, const data::GoesOn& goes_on) {
   if (config.data.kind == deck::DataKind::tokens && config.verify.unigram_ratio_max <= 0) return std::nullopt;
   std::array<double, 1> entropy{0};
-  comm::agree_on_root(world, 0, [&] { entropy[0] = data::unigram_entropy(dataset); });
+  comm::agree_on_root(world, 0, [&] { entropy[0] = data::unigram_entropy(dataset, goes_on); });
   world.all_reduce(entropy, comm::Communicator::Reduce::sum);
   return entropy[0];
 }

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "checkpoint/manifest.hpp"
 #include "comm/communicator.hpp"
+#include "data/batch.hpp"
 #include "data/dataset.hpp"
 #include "deck/config.hpp"
 #include "io/io_thread.hpp"
@@ -28,14 +29,16 @@ std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, 
 checkpoint::ManifestInput input_of(const io::TensorFile& file);
 
 /// The unigram entropy of the data, in nats, which rank 0 finds. It reads the whole data, so with a file of tokens it
-/// is found only if the deck sets verify.unigram_ratio_max. Collective; errors of data::unigram_entropy() are agreed.
+/// is found only if the deck sets verify.unigram_ratio_max. Once `goes_on` ends the reading on rank 0 the result is
+/// that of a part. Collective; errors of data::unigram_entropy() are agreed.
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
-                                      const deck::Config& config);
+                                      const deck::Config& config, const data::GoesOn& goes_on);
 
-/// Reads a sample of data.validation_path and passes its warnings to `say`; a share of data.path is looked at with the
-/// data. Errors are those of Dataset::inspect().
-void inspect_validation(const data::Dataset& dataset, const deck::Config& config,
-                        const std::function<void(const std::string&)>& say);
+/// What is validated, as Manifest::validation. Reads a sample of data.validation_path and passes its warnings to `say`;
+/// a share of data.path has the content `data`, which was looked at. Errors are those of Dataset::inspect().
+std::optional<checkpoint::ManifestInput> validation_of(const data::Loader& loader, const deck::Config& config,
+                                                       const std::optional<checkpoint::ManifestInput>& data,
+                                                       const std::function<void(const std::string&)>& say);
 
 /// Runs an action that reads what model.init_file names, and returns its result. What fails there is the fault of that
 /// input, so an Error(failed) becomes Error(code) with the key's name.

@@ -27,6 +27,7 @@ constexpr std::string_view kDecay = "optimizer.decay_steps";
 constexpr std::string_view kHeadDim = "model.head_dim";
 constexpr std::string_view kExpertFfn = "moe.ffn";
 constexpr std::string_view kDispatch = "moe.dispatch";
+constexpr std::string_view kValidationContent = "content of data.validation_path";
 constexpr std::array<std::string_view, 2> kInputs = {"data.path", "model.init_file"};  // compared by content
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -85,9 +86,9 @@ std::string lines(const std::vector<DeckChange>& changes, Includes&& includes) {
 bool may_change_at_restart(const std::string& key) {
   constexpr std::array<std::string_view, 7> kGroups = {"mesh.",       "fsdp.",   "overlap.", "run.",
                                                        "checkpoint.", "verify.", "output."};
-  constexpr std::array<std::string_view, 6> kKeys = {"model.recompute",         "moe.capacity",
-                                                     "precision.deterministic", "precision.peak_tflops",
-                                                     "data.micro_batch",        "data.validation_path"};
+  constexpr std::array<std::string_view, 7> kKeys = {
+      "model.recompute",  "moe.capacity",         "precision.deterministic", "precision.peak_tflops",
+      "data.micro_batch", "data.validation_path", kValidationContent};
   return is_one_of(key, kKeys) ||
          std::any_of(kGroups.begin(), kGroups.end(), [&](std::string_view group) { return key.starts_with(group); });
 }
@@ -135,7 +136,27 @@ std::vector<DeckChange> input_changes(const Manifest& saved, const Inputs& now) 
     changes.push_back({"content of model.init_file",
                        saved.weights ? shown(*saved.weights) : "none (it began with random weights)",
                        shown(*now.weights)});
+  // A share of data.path has changed with it.
+  const bool share = same_content(saved.validation, saved.data) && same_content(now.validation, now.data);
+  if (saved.validation && now.validation && !share && !same_content(saved.validation, now.validation))
+    changes.push_back({std::string(kValidationContent), shown(*saved.validation), shown(*now.validation)});
   return changes;
+}
+
+bool same_validation(const Manifest& saved, const Inputs& now, const std::vector<ManifestKey>& deck) {
+  const auto before = by_name(saved.deck), given = by_name(deck);
+  const auto same = [&](std::string_view key) {
+    const auto one = before.find(key), other = given.find(key);
+    if (one == before.end() || other == given.end()) return one == before.end() && other == given.end();
+    return one->second->value == other->second->value;
+  };
+  const auto synthetic = given.find("data.kind");
+  const bool drawn = synthetic != given.end() && synthetic->second->value == "synthetic";
+  if (!same("data.kind") || !same("data.validation") || !same("model.seq") || (drawn && !same("data.seed")))
+    return false;
+  if (saved.validation)
+    return same_content(saved.validation, now.validation) && saved.validation->samples == now.validation->samples;
+  return same("data.validation_path") && same("run.validate_batches") && same("data.batch");
 }
 
 bool needs_permission(const std::vector<DeckChange>& changes) {

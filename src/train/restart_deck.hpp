@@ -21,7 +21,8 @@ struct DeckChange {
 
 /// The inputs of a training by content; none: synthetic data, random weights.
 struct Inputs {
-  std::optional<checkpoint::ManifestInput> data, weights;
+  std::optional<checkpoint::ManifestInput> data{}, weights{};
+  std::optional<checkpoint::ManifestInput> validation{};  ///< as Manifest::validation
 };
 
 /// Whether both name inputs of the same content, wherever they lie, or none.
@@ -34,10 +35,16 @@ std::vector<DeckChange> deck_changes(const std::vector<checkpoint::ManifestKey>&
                                      const std::vector<checkpoint::ManifestKey>& now);
 
 /// The inputs whose content differs from what the checkpoint's training read, as changes of "content of data.path" and
-/// "content of model.init_file". An input that lies elsewhere with the same content has not changed. A deck without
-/// model.init_file changes nothing, since a restart does not read that file. Nothing is found for a manifest of format
-/// 1, which does not say what its inputs were.
+/// "content of model.init_file", or whose validation does, as that of "content of data.validation_path". An input that
+/// lies elsewhere with the same content has not changed. A deck without model.init_file changes nothing, since a
+/// restart does not read that file. Nothing is found for a manifest of format 1, which does not say what its inputs
+/// were.
 std::vector<DeckChange> input_changes(const checkpoint::Manifest& saved, const Inputs& now);
+
+/// Whether the losses of validations that a checkpoint's training recorded are those of the sequences that this run
+/// validates. Of a checkpoint without Manifest::validation the keys of the decks are compared.
+bool same_validation(const checkpoint::Manifest& saved, const Inputs& now,
+                     const std::vector<checkpoint::ManifestKey>& deck);
 
 /// Whether one of the changes needs checkpoint.allow_changes.
 bool needs_permission(const std::vector<DeckChange>& changes);

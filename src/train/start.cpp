@@ -338,9 +338,35 @@ Others find_others(const StartQuestion& question, const Start& start) {
   return others;
 }
 
+namespace {
+
+/// Whether model.init_file leads to checkpoints that lie directly in `folder`: to one of them, or to whichever is the
+/// newest.
+bool has_initial_weights(const std::string& folder, const std::string& init_file) {
+  if (folder.empty() || init_file.empty()) return false;
+  std::error_code ignored;
+  if (!fs::exists(init_file, ignored)) return false;
+  if (fs::is_directory(init_file, ignored) && !checkpoint::is_checkpoint(init_file) &&
+      checkpoint::names_checkpoints(init_file) &&
+      fs::equivalent(checkpoint::directory_at(init_file).path(), folder, ignored))
+    return true;
+  const fs::path inside = fs::canonical(init_file, ignored).lexically_relative(fs::canonical(folder, ignored));
+  return !inside.empty() && checkpoint::step_of(inside.begin()->string()).has_value();
+}
+
+}  // namespace
+
 void refuse_others(const StartQuestion& question, const Start& start, const Others& others) {
   const deck::Config& config = question.config;
-  if (!others.any() || (config.output.replace && !start.is_later)) return;
+  if (!others.any()) return;
+  if (config.output.replace && !start.is_later) {
+    if (others.in_checkpoints.empty() || !has_initial_weights(question.folder, config.model.init_file)) return;
+    base::fail(
+        ExitCode::deck,
+        "model.init_file '{}' names a checkpoint in '{}', which output.replace would move aside, so that a later "
+        "start of this run would not find it: set output.dir and checkpoint.dir to other folders",
+        config.model.init_file, question.folder);
+  }
   std::string what, keys;
   const auto add = [&](const char* key, const std::string& folder, const std::string& holds) {
     if (holds.empty()) return;

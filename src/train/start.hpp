@@ -71,7 +71,8 @@ struct Others {
 /// Looks for the files of other trainings in the folders that a run writes to. Errors as find_start().
 Others find_others(const StartQuestion& question, const Start& start);
 
-/// Error(deck) which names what is there and the keys to set, if there is anything and output.replace is false.
+/// Error(deck) which names what is there and the keys to set, if there is anything and output.replace is false, or if
+/// it would move the checkpoint that model.init_file names.
 void refuse_others(const StartQuestion& question, const Start& start, const Others& others);
 
 /// "training ID", or "training ID, a child of ID at step N".

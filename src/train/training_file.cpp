@@ -84,7 +84,8 @@ TrainingFile file_of(const Json& json) {
     file.identity.parent =
         checkpoint::Parent{parent.at("run").get<std::string>(), parent.at("step").get<std::int64_t>()};
   file.origin = json.at("origin").get<std::string>();
-  file.inputs = {input_of(json.at("data")), input_of(json.at("weights"))};
+  file.inputs = {input_of(json.at("data")), input_of(json.at("weights")),
+                 input_of(json.value("validation", Json(nullptr)))};
   file.slurm_job = json.at("slurm_job").get<std::string>();
   file.replacing = json.at("replacing").get<std::int64_t>();
   file.finished = json.at("finished").get<bool>();
@@ -107,6 +108,7 @@ std::string to_text(const TrainingFile& file) {
             {"origin", file.origin},
             {"data", json_of(file.inputs.data)},
             {"weights", json_of(file.inputs.weights)},
+            {"validation", json_of(file.inputs.validation)},
             {"slurm_job", file.slurm_job},
             {"replacing", file.replacing},
             {"finished", file.finished},

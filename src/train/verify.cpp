@@ -42,7 +42,12 @@ void LossJudge::add_validation(std::int64_t step, double loss) {
 void LossJudge::judge_validation_loss(std::string& why, std::int64_t end) const {
   const double most = config_.validation_loss_max;
   if (most <= 0) return;
-  if (validated_step_ != end - 1)
+  if (validated_step_ != end - 1 && other_validated_step_ == end - 1)
+    add_reason(
+        why, fmt::format("the validation loss behind step {}, the last one, was recorded on other validation data than "
+                         "those of this deck",
+                         end - 1));
+  else if (validated_step_ != end - 1)
     add_reason(why, fmt::format("no validation loss is recorded behind step {}, the last one", end - 1));
   else if (!(validation_loss_ <= most))
     add_reason(

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,10 +30,14 @@ class LossJudge {
   void add(std::int64_t step, double loss);
   /// The loss of the validation behind the step.
   void add_validation(std::int64_t step, double loss);
-  /// Adds the losses of a step that an earlier leg has recorded.
-  void add(const profile::RecordedStep& step) {
+  /// Adds the losses of a step that an earlier leg has recorded. A loss of other validation data is not judged.
+  void add(const profile::RecordedStep& step, bool same_validation = true) {
     add(step.step, step.loss);
-    if (step.validation_loss) add_validation(step.step, *step.validation_loss);
+    if (!step.validation_loss) return;
+    if (same_validation)
+      add_validation(step.step, *step.validation_loss);
+    else
+      other_validated_step_ = std::max(other_validated_step_, step.step);
   }
 
   /// The verdict on a training whose steps below `end` are done. `finished`: they are all steps of the deck. Of a run
@@ -48,12 +53,13 @@ class LossJudge {
 
   const deck::VerifyConfig& config_;
   const std::vector<double>& gold_;
-  std::int64_t last_step_ = -1;       ///< the highest step that was added
-  double last_loss_ = 0;              ///< of last_step_
-  std::int64_t validated_step_ = -1;  ///< the highest step behind which a validation loss was added
-  double validation_loss_ = 0;        ///< of this validation
-  std::int64_t first_off_ = -1;       ///< the first step that differs from gold; -1: none
-  double off_loss_ = 0;               ///< of first_off_
+  std::int64_t last_step_ = -1;             ///< the highest step that was added
+  double last_loss_ = 0;                    ///< of last_step_
+  std::int64_t validated_step_ = -1;        ///< the highest step behind which a validation loss was added
+  double validation_loss_ = 0;              ///< of this validation
+  std::int64_t other_validated_step_ = -1;  ///< the highest step behind which other data were validated
+  std::int64_t first_off_ = -1;             ///< the first step that differs from gold; -1: none
+  double off_loss_ = 0;                     ///< of first_off_
 };
 
 /// The losses of a gold file by step number. Each line of the file is a JSON object with "step" (0, 1, 2, ...) and

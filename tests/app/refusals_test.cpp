@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -117,6 +118,10 @@ void fewer_threads() {
   ::setenv("OMP_THREAD_LIMIT", "1", 1);
 }
 
+/// A start which moves the checkpoint in `out` aside.
+const std::vector<std::string> kReplaces = {"checkpoint.every=1", "checkpoint.restart=none", "output.replace=true"};
+void train_two_steps(Scene& scene) { scene.trained({"checkpoint.every=1", "run.stop_after=2"}); }
+
 std::vector<Example> examples() {
   using enum Stage;
   const auto tokens = [](const std::string& dataset) {
@@ -131,6 +136,7 @@ std::vector<Example> examples() {
       {ranks, ExitCode::environment, {"mesh.shard=2"}},
       {device, ExitCode::environment, {}, {}, [] { ::setenv("OMP_NUM_THREADS", "many", 1); }},
       {device, ExitCode::environment, {}, {}, fewer_threads},
+      {device, ExitCode::environment, {}, {}, [] { ::setenv("OMP_NUM_THREADS", "100000", 1); }},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.device=host" : "mesh.backend=nccl"}},
       {device, ExitCode::environment, {tensor::kDevice ? "mesh.backend=mpi" : "mesh.backend=nccl"}},
       {memory, ExitCode::environment, {"model.hidden=65536", "model.ffn=262144", "model.layers=128"}},  // 128 TB
@@ -138,6 +144,20 @@ std::vector<Example> examples() {
       {output, ExitCode::environment, {"output.dir=/proc/nothing"}},
       {output, ExitCode::environment, {}, [](Scene& s) { fs::create_directories(s.folder / "out/summary.json/x"); }},
       {output_lock, ExitCode::checkpoint, {"output.dir=other"}, let_another_run},
+      {output_lock, ExitCode::environment, {}, [](Scene& s) { fs::create_directories(s.folder / "out/lock"); }},
+      {output_lock,
+       ExitCode::environment,
+       {},
+       [](Scene& s) {
+         fs::create_directory(s.folder / "out");
+         fs::create_symlink("/nothing/there", s.folder / "out/lock");
+       }},
+      {checkpoint_lock,
+       ExitCode::environment,
+       {"checkpoint.every=1", "checkpoint.dir=ck"},
+       [](Scene& s) { fs::create_directories(s.folder / "ck/lock"); }},
+      {job, ExitCode::environment, {}, {}, [] { ::setenv("SLURM_JOB_END_TIME", "abc", 1); }},
+      {job, ExitCode::environment, {}, {}, [] { ::setenv("SLURM_RESTART_COUNT", "-1", 1); }},
       {gold,
        ExitCode::deck,
        {"verify.gold=gold", "verify.tolerance=0"},
@@ -229,6 +249,13 @@ std::vector<Example> examples() {
        }},
       {start, ExitCode::deck, {"checkpoint.restart=none"}, [](Scene& s) { s.trained({"run.stop_after=2"}); }},
       {start, ExitCode::deck, {}, [](Scene& s) { s.trained({}); }},
+      {start, ExitCode::deck, with(kReplaces, {"model.init_file=out/checkpoints/step_00000002"}), train_two_steps},
+      {start, ExitCode::deck, with(kReplaces, {"model.init_file=out"}), train_two_steps},
+      {start, ExitCode::deck, with(kReplaces, {"model.init_file=link"}),
+       [](Scene& s) {
+         train_two_steps(s);
+         fs::create_symlink("out/checkpoints/step_00000002", s.folder / "link");
+       }},
       {start,
        ExitCode::deck,
        {},
@@ -344,6 +371,20 @@ TEST(Refusals, AGoodDeckIsGood) {
   const auto again = scene.program("check", {});
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_NE(again.output.find("goes on from out/checkpoints/step_00000002\n"), std::string::npos) << again.output;
+}
+
+TEST(Refusals, ASignalEndsTheReadingOfData) {
+  const test::TempFolder folder;
+  test::write_bytes(folder / "deck.yaml", kDeck);
+  test::write_bytes(folder / "text", "");
+  fs::resize_file(folder / "text", std::uintmax_t{300} << 30);  // without blocks
+  test::ProgramRun run({.folder = folder.path(), .arguments = {"data.kind=bytes", "data.path=text"}});
+  while (!fs::exists(folder / "out/lock") && !run.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (const pid_t rank : run.ranks()) ::kill(rank, SIGTERM);
+  const auto end = run.wait(std::chrono::seconds(30));
+  EXPECT_EQ(end.code, base::to_int(ExitCode::failed)) << end.output;
+  EXPECT_NE(end.output.find("stopped by SIGTERM before the first step"), std::string::npos) << end.output;
 }
 
 TEST(Stages, KeepRegisteredCodesAndTellOfOthers) {

@@ -39,6 +39,9 @@ TEST(Digest, IsXxh3) {  // as `xxhsum -H2` prints it
 TEST(Manifest, RoundTrip) {
   const auto manifest = small_manifest();
   EXPECT_EQ(parse_manifest(manifest_text(manifest), "x"), manifest);
+  auto validated = manifest;
+  validated.validation = {"v.txt", 1000, 62, "0123456789abcdef0123456789abcdef"};
+  EXPECT_EQ(parse_manifest(manifest_text(validated), "x"), validated);
   auto empty = manifest;
   empty.deck.clear();
   empty.tensors.clear();

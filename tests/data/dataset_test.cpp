@@ -229,6 +229,18 @@ TEST(Bytes, ManyFilesReadAsOne) {
   expect_sequences_agree(*a, 3);
 }
 
+TEST(Bytes, CountsUntilItIsToldToEnd) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  constexpr std::size_t kBytes = std::size_t{9} << 20;  // three pieces
+  test::write_bytes(folder / "text", std::string(kBytes, 'a'));
+  const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder / "text", 9), 20, 256, io);
+  int asked = 0;
+  EXPECT_LT(dataset->histogram([&] { return ++asked < 2; })['a'], kBytes);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(dataset->histogram()['a'], kBytes);
+}
+
 TEST(Bytes, SaysWhatIsWrong) {
   const test::TempFolder folder;
   io::IoThread io;

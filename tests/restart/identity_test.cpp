@@ -205,6 +205,34 @@ TEST_F(Verdict, OfAFailedTrainingStaysFailed) {
   expect_ends(6, with(elsewhere, {"verify.final_loss_max=0.5"}), {"VERIFICATION: FAILED"});
 }
 
+/// Recorded losses of a validation are judged where the same sequences would be validated, wherever they lie.
+TEST_F(Verdict, OfOtherValidationDataIsNotTakenOver) {
+  const std::string text = test::read_bytes(at("text.txt"));
+  test::write_bytes(at("v.txt"), text.substr(0, 1000));
+  test::write_bytes(at("same.txt"), text.substr(0, 1000));
+  test::write_bytes(at("other.txt"), text.substr(1, 1000));
+  const std::vector<std::string> judged = {"run.validate_every=2", "verify.validation_loss_max=50"};
+  const auto of = [&](const std::string& file) { return with(judged, {"data.validation_path=" + file}); };
+  expect_ends(0, of("v.txt"), {"VERIFICATION: PASSED"});
+  const auto m = manifest("out/checkpoints/step_00000010");
+  ASSERT_TRUE(m.validation);
+  EXPECT_EQ(m.validation->length, 1000U);
+  EXPECT_EQ(m.validation->samples, 62);
+  EXPECT_EQ(summary("out/training.json")["validation"]["digest"], m.validation->digest);
+  expect_ends(0, of("same.txt"), {"nothing to train", "VERIFICATION: PASSED"});
+  const std::string other =
+      "VERIFICATION: FAILED: the validation loss behind step 9, the last one, was recorded on other";
+  expect_ends(6, of("other.txt"), {"nothing to train", other, "changed    content of data.validation_path: 1000 elem"});
+  expect_ends(6, with(of("v.txt"), {"run.validate_batches=2"}), {other});
+  test::write_bytes(at("v.txt"), text.substr(2, 1000));
+  expect_ends(6, of("v.txt"), {other});
+  // A share of the data has their content, and the sequences of the share.
+  const std::vector<std::string> share = with(judged, {"output.dir=share", "data.validation=0.1"});
+  expect_ends(0, share);
+  EXPECT_EQ(manifest("share/checkpoints/step_00000010").validation->samples, 25);
+  expect_ends(0, share, {"nothing to train", "VERIFICATION: PASSED"});
+}
+
 TEST_F(Verdict, IsThatOfAllLegs) {
   expect_ends(0, {});
   std::string gold = test::read_bytes(at("out/metrics.jsonl"));
@@ -389,6 +417,18 @@ TEST_F(InputContent, IsHeldAgainstTheCheckpoint) {
   expect_refused(4, {}, {"content of data.path: "});
   expect_ends(0, {"checkpoint.allow_changes=true", "checkpoint.restart=out/checkpoints", "output.dir=child"},
               {"changed    content of data.path", "a child of " + m.run});
+}
+
+TEST_F(InputContent, OfValidationDataMayChange) {
+  test::write_bytes(at("v.txt"), std::string(1000, 'a'));
+  const std::vector<std::string> validated = {"run.validate_every=2", "data.validation_path=v.txt"};
+  expect_ends(75, with(validated, {"run.stop_after=4"}));
+  const auto first = manifest("out/checkpoints/step_00000004");
+  test::write_bytes(at("v.txt"), std::string(1000, 'b'));
+  expect_ends(0, validated, {"changed    content of data.validation_path: 1000 elements with digest "});
+  const auto last = manifest("out/checkpoints/step_00000010");
+  EXPECT_EQ(last.run, first.run);
+  EXPECT_NE(last.validation->digest, first.validation->digest);
 }
 
 TEST_F(InputContent, OfInitialWeights) {
