@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import samples
 from test_report import changed, plot, read
+from test_side import sweep
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -102,10 +103,13 @@ class Projected(unittest.TestCase):
                 self.assertIn(f"<span>{what}, projected</span>", text)
 
     def test_errors(self):
+        sweep("swept.json")
         for words, part in ((["a_run", "--projected", "a_run/summary.json"], "it is not projected, it has no 'projected': make it with "
                              "shard8 project DECK --machine FILE --json >FILE"),
                             (["a_run", "--projected", "no.json"], "no.json: error: cannot read it: No such file"),
-                            (["one.json", "--projected", "a_run/summary.json"], "it is not projected")):
+                            (["one.json", "--projected", "a_run/summary.json"], "it is not projected"),
+                            (["a_run", "--projected", "swept.json"], "swept.json: error: it is a sweep of many meshes, not one run or "
+                             "projection: give one mesh, made with shard8 project without --sweep")):
             done = plot(*words)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(part, done.stderr)

@@ -162,8 +162,9 @@ class Report(unittest.TestCase):
 
     def test_errors(self):
         for words, part in ((["svg"], "svg: error: neither a run (summary.json) nor a study (study.json) is in it"),
-                            (["a_run", "--peak", "0"], "--peak must be above 0"), (["a_run", "--gemms", "no.json"],
-                             "no.json: error: cannot read it: No such file")):
+                            (["a_run", "--gemms", "no.json"], "no.json: error: cannot read it: No such file"),
+                            *((["a_run", option, value], f"{option} is {float(value)}: it must be a finite number above 0")
+                              for option in ("--peak", "--bandwidth") for value in ("0", "nan", "inf", "1e999"))):
             done = plot(*words)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(part, done.stderr)

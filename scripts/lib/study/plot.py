@@ -12,8 +12,8 @@ from study.page import page, picture
 from study.projected import Projected, facts_of_projections, figures_of_projections
 from study.quote import shell
 from study.side_by_side import figures_of, page_of
-from study.subjects import is_sweep, read_all
-from study.summary_file import ANY, NUMBER, TEXT, MapOf, Optional, read_json
+from study.subjects import read_all
+from study.summary_file import ANY, MOST, NUMBER, TEXT, MapOf, Optional, is_sweep, read_json
 from study.svg import number
 from study.whole_file import write_whole
 
@@ -40,8 +40,8 @@ def arguments(words):
         StudyError(BAD_STUDY, f"scripts/plot: error: {message}; see scripts/plot --help"))
     given = parser.parse_args(words)
     for name in ("peak", "bandwidth"):
-        if getattr(given, name) is not None and not getattr(given, name) > 0:
-            parser.error(f"--{name} must be above 0")
+        if getattr(given, name) is not None and not 0 < getattr(given, name) < MOST:
+            parser.error(f"--{name} is {getattr(given, name)}: it must be a finite number above 0")
     if several(given):
         for name in ("gemms", "peak", "bandwidth"):
             if getattr(given, name) is not None:
@@ -51,7 +51,7 @@ def arguments(words):
 
 def several(given):
     """Whether the page is of several side by side; the meshes of a sweep are."""
-    return len(given.paths) > 1 or is_sweep(given.paths[0])
+    return len(given.paths) > 1 or os.path.isfile(given.paths[0]) and is_sweep(given.paths[0])
 
 
 def facts_of(summary):

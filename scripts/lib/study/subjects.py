@@ -10,7 +10,7 @@ from study.charts import DASHES
 from study.errors import BAD_STUDY, StudyError, counted
 from study.measured import COMMUNICATION, COMPUTING, KINDS, Measured, MeasuredStudy, read_measured
 from study.projected import Projected
-from study.summary_file import ANY, SWEEP, MapOf, read_json
+from study.summary_file import ANY, SWEEP, MapOf, is_sweep, read_json
 from study.svg import SERIES
 
 MEASURED, SKELETON, PROJECTED = "measured", "skeleton", "projected"
@@ -188,14 +188,6 @@ def subjects_of_sweep(path, sweep):
         raise StudyError(BAD_STUDY, f"{path}: error: no mesh of this sweep was projected: 'meshes' has no 'step_s'")
     out[-1].left_out = len(rows) - len(out)
     return out
-
-
-def is_sweep(path):
-    """Whether a file is what `shard8 project --sweep --json` wrote."""
-    if not os.path.isfile(path):
-        return False
-    whole = read_json(path)
-    return isinstance(whole, dict) and "meshes" in whole
 
 
 def read_subjects(path):

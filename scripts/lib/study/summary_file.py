@@ -114,6 +114,12 @@ def read_json(path, kind=ANY):
     return value
 
 
+def is_sweep(path):
+    """Whether a file is what `shard8 project --sweep --json` wrote. Throws StudyError(BAD_STUDY)."""
+    whole = read_json(path)
+    return isinstance(whole, dict) and "meshes" in whole
+
+
 def record_of(folder):
     """{key: (value, origin)} of the deck of the training in an output.dir; empty if its program kept no record."""
     path = os.path.join(folder, TRAINING)
@@ -130,6 +136,9 @@ def summary_path(folder, record):
 
 def read_summary(path):
     """The summary of a run, every value of its type. Throws StudyError(BAD_STUDY)."""
+    if is_sweep(path):
+        raise StudyError(BAD_STUDY, f"{path}: error: it is a sweep of many meshes, not one run or projection: give one mesh, "
+                                    "made with shard8 project without --sweep")
     summary = read_json(path, SUMMARY)
     if why := misfit(summary["deck"].get("output", {}), OUTPUT, "deck.output"):
         raise StudyError(BAD_STUDY, f"{path}: error: {why}: it is damaged")
