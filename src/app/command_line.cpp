@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
+#include <limits>
 #include <sstream>
 #include <utility>
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
+#include "app/option_values.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
@@ -48,22 +47,14 @@ struct Arguments {
 
 constexpr std::int64_t kMostRanks = 2147483647;  // as MPI counts them
 
+const CLI::Validator kNotEmpty = not_empty();
+
 CLI::App* add_deck_command(CLI::App& app, DeckArguments& deck, const char* name, const char* help) {
   CLI::App* command = app.add_subcommand(name, help);
   command->add_option("DECK", deck.path, "a deck: .yaml, .yml or .nml")->required();
   command->add_option("group.key=value", deck.overrides, "changes to the deck");
   return command;
 }
-
-/// An option's value that may not be empty: a variable that was not set in a job script.
-const CLI::Validator kNotEmpty([](const std::string& value) { return value.empty() ? "a value is needed" : ""; }, "");
-
-/// A real number's text that is not NaN, which is in every range that CLI11 checks.
-const CLI::Validator kNotNan(
-    [](const std::string& value) {
-      return std::isnan(std::strtod(value.c_str(), nullptr)) ? "nan is not a number" : "";
-    },
-    "");
 
 void add_devices(CLI::App& command, Arguments& arguments) {
   command.add_option("--devices", arguments.devices, "cuda or host: mesh.device, whatever the build is for")
@@ -80,19 +71,12 @@ void add_run(CLI::App& app, Arguments& arguments) {
   run->add_flag("--quiet", arguments.quiet, "print warnings and errors only; files are written as ever");
   run->add_option("--pairs", arguments.compare_pairs, "of --compare-off: pairs of blocks (4)")
       ->needs(compare)
-      ->check(CLI::Range(1, 100));
+      ->check(whole_from(1, 100));
 }
 
 /// What `check --ranks` may be followed by: nothing, which reads "print", or =N.
 const CLI::Validator kRanksOrPrint(
-    [](const std::string& value) -> std::string {
-      std::int64_t ranks = 0;
-      const char* const end = value.data() + value.size();
-      const auto [rest, error] = std::from_chars(value.data(), end, ranks);
-      if (value == "print" || (error == std::errc() && rest == end && ranks >= 1 && ranks <= kMostRanks)) return "";
-      return fmt::format("'{}' is not a number of ranks from 1 to {}", value, kMostRanks);
-    },
-    "");
+    [](const std::string& value) { return value == "print" ? "" : problem_of_whole(value, 1, kMostRanks); }, "");
 
 void add_check_and_plan(CLI::App& app, Arguments& arguments) {
   CLI::App* check = add_deck_command(app, arguments.deck, "check", "read and validate a deck, say what would run");
@@ -106,7 +90,7 @@ void add_check_and_plan(CLI::App& app, Arguments& arguments) {
       add_deck_command(app, arguments.deck, "plan", "memory, sent bytes and FLOPs of a deck, without running it");
   add_devices(*plan, arguments);
   plan->add_option("--ranks", arguments.ranks, "number of ranks, for mesh.shard = auto or --sweep")
-      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+      ->check(whole_from(1, kMostRanks));
   CLI::Option* sweep = plan->add_flag("--sweep", arguments.plan.sweep, "every mesh of so many ranks that fits");
   plan->add_option("--fit", arguments.plan.fit, "with --sweep: most memory of a rank, as in 80GiB")
       ->needs(sweep)
@@ -120,7 +104,7 @@ void add_project(CLI::App& app, Arguments& arguments) {
       add_deck_command(app, arguments.deck, "project", "the step of a deck on another machine, simulated");
   project->add_option("--machine", p.machine, "a machine file (docs/projection.md)")->required()->check(kNotEmpty);
   project->add_option("--ranks", arguments.ranks, "number of ranks, for mesh.shard = auto or --sweep")
-      ->check(CLI::Range(std::int64_t{1}, kMostRanks));
+      ->check(whole_from(1, kMostRanks));
   CLI::Option* sweep = project->add_flag("--sweep", p.sweep, "every mesh of so many ranks, the fastest first");
   project->add_option("--vary", p.vary, "with --sweep: values to try, as in data.micro_batch=1,2,4; several times")
       ->needs(sweep)
@@ -134,18 +118,14 @@ void add_project(CLI::App& app, Arguments& arguments) {
   project->add_option("--stack", p.stack, "structure of another training stack")->check(kNotEmpty);
   project->add_option("--efficiency", p.efficiency, "divides times of computation")
       ->capture_default_str()
-      ->check(kNotNan)
-      ->check(CLI::Range(0.01, 10.0));
+      ->check(number_from(0.01, 10));
   project->add_option("--extrapolate", p.extrapolate, "the most by which sizes may exceed the machine file's")
       ->capture_default_str()
-      ->check(kNotNan)
-      ->check(CLI::Range(1.0, 1e6));
+      ->check(number_from(1, 1e6));
   project->add_option("--hold-up", p.hold_up_s, "measured seconds for which a checkpoint holds training up")
-      ->check(kNotNan)
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   project->add_option("--durable", p.durable_s, "measured seconds until a checkpoint is durable")
-      ->check(kNotNan)
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   project->add_flag("--json", p.json, "as JSON, like a run's summary");
 }
 
@@ -189,7 +169,7 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
     return what;
   };
   const auto number = [](CLI::App* what, const char* name, int& value, const char* help, int least, int most) {
-    what->add_option(name, value, help)->capture_default_str()->check(CLI::Range(least, most));
+    what->add_option(name, value, help)->capture_default_str()->check(whole_from(least, most));
   };
   add("gemm", "the deck's matrix products, on GPUs");
   CLI::App* collective = add("collective", "the collectives of the deck's groups, over sizes");
@@ -245,7 +225,7 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   calibrate->add_option("--minutes", arguments.minutes, "the time to spend")
       ->capture_default_str()
-      ->check(CLI::Range(0.05, 600.0));
+      ->check(number_from(0.05, 600));
   calibrate->parse_complete_callback([&arguments] {
     const auto changes = std::stable_partition(arguments.decks.begin(), arguments.decks.end(),
                                                [](const std::string& a) { return !is_override(a); });
@@ -290,10 +270,10 @@ void add_trace(CLI::App& app, TraceArguments& arguments) {
       ->check(kNotEmpty);
   trace->add_option("--timeline", arguments.timeline, "an SVG picture of one layer")->check(kNotEmpty);
   trace->add_option("--layer", arguments.layer, "of the picture, from 0; by default the one in the middle")
-      ->check(CLI::NonNegativeNumber);
-  trace->add_option("--rank", arguments.rank, "of the picture")->capture_default_str()->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
+  trace->add_option("--rank", arguments.rank, "of the picture")->capture_default_str()->check(whole_from(0));
   trace->add_option("--step", arguments.step, "of the picture; by default the first that was traced")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0, std::numeric_limits<std::int64_t>::max()));
 }
 
 void add_compare(CLI::App& app, CompareArguments& arguments) {
@@ -303,9 +283,9 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
       ->check(kNotEmpty);
   compare->add_option("--threshold", arguments.percent, "per cent by which a run may be worse than the first one")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   compare->add_option("--loss", arguments.loss, "largest relative difference of losses (threshold / 100)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   compare
       ->add_option("--envelope", arguments.envelope,
                    "whether losses and norms differ by rounding alone; with a FILE: by its bounds, not the program's")
