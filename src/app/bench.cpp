@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,13 +11,16 @@
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
+#include "app/node_memory.hpp"
 #include "app/run_report.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "bench/bench.hpp"
+#include "bench/sizes.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
+#include "deck/number.hpp"
 #include "deck/overlap.hpp"
 #include "deck/without_files.hpp"
 #include "profile/output_file.hpp"
@@ -48,6 +52,8 @@ void write_file(const comm::Communicator& world, const std::string& path, const 
     if (!path.empty()) profile::write_output(path, text, remedy_of(option));
   });
 }
+
+constexpr const char *kMostOnDevices = "512MiB", *kMostOnHosts = "16MiB";  ///< defaults of --max
 
 bench::Measured measured_by(const Job& job) {
   const base::Version version = base::version();
@@ -114,10 +120,19 @@ int bench_overlap(Job& job, const BenchArguments& arguments) {
   return 0;
 }
 
+/// Error(deck) for sizes that are none, or of which the smallest is above the largest.
 bench::CollectiveSettings collective_settings(const BenchArguments& arguments, bool on_device) {
-  const std::string most = !arguments.most.empty() ? arguments.most : on_device ? "512MiB" : "16MiB";
-  return {.least = bytes_of(arguments.least, "shard8 bench: --min"),
-          .most = bytes_of(most, "shard8 bench: --max"),
+  const std::string most = !arguments.most.empty() ? arguments.most : on_device ? kMostOnDevices : kMostOnHosts;
+  const std::uint64_t least_bytes = bytes_of(arguments.least, "shard8 bench: --min");
+  const std::uint64_t most_bytes = bytes_of(most, "shard8 bench: --max");
+  if (least_bytes > most_bytes) {
+    const auto origin = [](bool given) { return given ? "" : " (its default)"; };
+    base::fail(base::ExitCode::deck,
+               "shard8 bench: --min {}{} is above --max {}{}: give a smaller --min or a larger --max", arguments.least,
+               origin(arguments.least != BenchArguments().least), most, origin(!arguments.most.empty()));
+  }
+  return {.least = least_bytes,
+          .most = most_bytes,
           .factor = arguments.factor,
           .warmup = arguments.warmup,
           .repetitions = arguments.iterations,
@@ -154,10 +169,21 @@ CollectiveTimes time_collectives(const Job&, const comm::Communicator& group,
 
 #endif
 
+/// AgreedError(environment) unless the ranks of every node can have two wholes of the largest size.
+void require_collective_memory(const Job& job, const bench::CollectiveSettings& settings) {
+  const auto bytes = [&] { return bench::host_collective_bytes(settings, job.world.size()); };
+  const std::string size =
+      deck::format_size(bench::sizes_between(settings.least, settings.most, settings.factor).back());
+  require_memory(job.world, job.node, bytes,
+                 {"bench collective", fmt::format("two wholes of {}", size), "give a smaller --max"});
+}
+
 int bench_collective(Job& job, const BenchArguments& arguments) {
   const base::Logger logger(job.world.rank(), job.world.size());
   const bench::Measured measured = measured_by(job);
-  const bench::CollectiveSettings settings = collective_settings(arguments, job.world.device() != nullptr);
+  bench::CollectiveSettings settings;
+  comm::agree(job.world, [&] { settings = collective_settings(arguments, job.world.device() != nullptr); });
+  if (job.world.device() == nullptr) require_collective_memory(job, settings);
   require_files(job.world, arguments);
   const comm::Mesh mesh = comm::make_mesh(std::move(job.world), job.deck.config.mesh.extents());
   logger.info("{}, shard8 {} ({}), {}", measured.machine, measured.version, measured.commit, measured.date);
@@ -203,8 +229,12 @@ int bench_command(int argc, char** argv, const BenchArguments& arguments) {
     base::fail(base::ExitCode::deck, "shard8 bench: --csv and --json are one file, '{}'; give them different names",
                arguments.json);
   if (what == "gemm") require_devices("bench gemm");
-  if (what == "collective") collective_settings(arguments, false);  // throws errors of options
+  if (what == "collective") {  // errors of options; without --max the largest size depends on where ranks compute
+    bytes_of(arguments.least, "shard8 bench: --min");
+    if (!arguments.most.empty()) collective_settings(arguments, false);
+  }
   DeckArguments deck = arguments.deck;
+  deck.trains = what == "checkpoint";
   if (what == "overlap") deck.check = [&](const deck::LoadResult& loaded) { check_overlap(deck.path, loaded); };
   if (what == "collective") deck.check = [&](const deck::LoadResult& loaded) { check_collective(deck.path, loaded); };
   return run_job(argc, argv, deck, [&](Job& job) {

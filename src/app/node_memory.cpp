@@ -84,14 +84,20 @@ MemoryLimits read_memory_limits(const std::string& root) {
   return limits;
 }
 
-MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks, const MemoryLimits& limits) {
-  constexpr const char* kRemedy =
-      "use more nodes, more ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch or model.recompute";
-  const auto need = [&](int of) { return rank_bytes * static_cast<std::uint64_t>(of); };
+MemoryUse training_use() {
+  return {"training", "see shard8 plan",
+          "use more nodes, more ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch or model.recompute"};
+}
+
+MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks, const MemoryLimits& limits,
+                           const MemoryUse& use) {
+  const auto need = [&](int of) {
+    const auto n = static_cast<std::uint64_t>(of);
+    return n > 0 && rank_bytes > kNone / n ? kNone : rank_bytes * n;
+  };
   const auto text = [&](int of, const std::string& has) {
-    return fmt::format(
-        "training takes at least {} of this node's memory, {} rank{} of {} (see shard8 plan), but {}: {}",
-        gib(need(of)), of, of == 1 ? "" : "s", gib(rank_bytes), has, kRemedy);
+    return fmt::format("{} takes at least {} of this node's memory, {} rank{} of {} ({}), but {}: {}", use.what,
+                       gib(need(of)), of, of == 1 ? "" : "s", gib(rank_bytes), use.origin, has, use.remedy);
   };
   const auto allows = [&](const std::string& what) {
     return fmt::format("{} allows {}{}", limits.group->file, what, ", which is the limit of the job or container");
@@ -108,11 +114,11 @@ MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks,
   return {};
 }
 
-void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads) {
-  if (deck::on_device(config.mesh) && !deck::carried_by_hosts(config.run)) return;
+void require_memory(const comm::Communicator& world, const comm::Node& node,
+                    const std::function<std::uint64_t()>& rank_bytes, const MemoryUse& use) {
   std::string warning;
   comm::agree(world, [&] {
-    const auto verdict = judge_memory(rank_bytes(config, threads), node.ranks, node.group_ranks, read_memory_limits());
+    const auto verdict = judge_memory(rank_bytes(), node.ranks, node.group_ranks, read_memory_limits(), use);
     if (!verdict.refusal.empty()) base::fail(base::ExitCode::environment, "on {}: {}", node.host, verdict.refusal);
     warning = verdict.warning;
   });
@@ -123,6 +129,12 @@ void require_memory(const comm::Communicator& world, const comm::Node& node, con
   std::string said = fmt::format("on {}: {}", node.host, warning);
   world.broadcast(said, world.size() - static_cast<int>(from[0]));
   if (world.rank() == 0) base::Logger(0, world.size()).warn("{}", said);
+}
+
+void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads) {
+  if (deck::on_device(config.mesh) && !deck::carried_by_hosts(config.run)) return;
+  require_memory(
+      world, node, [&] { return rank_bytes(config, threads); }, training_use());
 }
 
 std::string memory_warning(const deck::Config& config, int threads) {

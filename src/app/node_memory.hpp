@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -35,11 +36,23 @@ struct MemoryVerdict {
   std::string refusal{};  ///< why they cannot; empty: they can
   std::string warning{};  ///< why they may not; empty: they do
 };
-/// `rank_bytes` is what a rank needs at least. `ranks` share the machine and `group_ranks` of them the control group.
-MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks, const MemoryLimits& limits);
+/// What takes memory, for messages.
+struct MemoryUse {
+  std::string what;    ///< "training"
+  std::string origin;  ///< of the bytes: "see shard8 plan"
+  std::string remedy;
+};
+MemoryUse training_use();
 
-/// Compares the plan of a deck's training with the memory of every node. Rank 0 warns of a node on which it may not
-/// fit. AgreedError(environment) where it cannot fit. Does nothing on devices. Collective.
+/// `rank_bytes` is what a rank needs at least. `ranks` share the machine and `group_ranks` of them the control group.
+MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks, const MemoryLimits& limits,
+                           const MemoryUse& use = training_use());
+
+/// Compares what ranks need with the memory of every node. `rank_bytes` returns what this rank needs. Rank 0 warns of a
+/// node on which it may not fit. AgreedError(environment) where it cannot fit. Collective.
+void require_memory(const comm::Communicator& world, const comm::Node& node,
+                    const std::function<std::uint64_t()>& rank_bytes, const MemoryUse& use);
+/// Of the plan of a deck's training. Does nothing on devices.
 void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads);
 
 /// Compares the plan of one rank with the memory of this machine, for `check`. Returns a warning, or an empty text.

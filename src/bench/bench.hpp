@@ -124,8 +124,12 @@ struct CollectiveFigures {
       wrong{};  ///< elements with another value than they must have, on all ranks; nothing: not checked
 };
 
+/// The most bytes that a rank allocates for the sizes, in a group of at most `ranks` ranks.
+std::uint64_t host_collective_bytes(const CollectiveSettings& settings, int ranks);
+
 /// Times all-gathers of bytes, reduce-scatters in fp32 and bf16, all-reduces in fp32, and of bytes all-to-alls and
 /// send_receives to the next rank, in host memory. Collective over `group`, which has several ranks.
+/// AgreedError(environment) when a rank has not enough memory.
 std::vector<CollectiveFigures> bench_host_collectives(const comm::Communicator& group,
                                                       const CollectiveSettings& settings);
 

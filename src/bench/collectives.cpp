@@ -9,6 +9,8 @@
 #include <chrono>
 
 #include "base/error.hpp"
+#include "bench/sizes.hpp"
+#include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "tensor/alignment.hpp"
 #include "tensor/cuda/check.hpp"
@@ -46,6 +48,19 @@ class Memory {
   std::shared_ptr<DeviceMemory> gather_, reduce_, all_to_all_;
   void* plain_ = nullptr;
 };
+
+/// AgreedError(environment) where the device of a rank has less free memory than the tensors of the largest case take.
+void require_device_memory(const Communicator& group, std::size_t bytes) {
+  comm::agree(group, [&] {
+    std::size_t available = 0, all = 0;
+    SHARD8_CUDA_CHECK(cudaMemGetInfo(&available, &all));
+    if (bytes > available)
+      base::fail(base::ExitCode::environment,
+                 "the largest collective takes at least {} bytes of the device's memory, but {} of its {} bytes are "
+                 "free: give a smaller --max",
+                 bytes, available, all);
+  });
+}
 
 std::vector<Tensor> lay_out(const BenchCase& one, int ranks, std::byte* memory) {
   std::vector<Tensor> tensors;
@@ -145,10 +160,8 @@ BenchRow time_one(const Communicator& group, cudaStream_t compute, const BenchCa
 
 std::vector<BenchCase> bench_sizes(Collective op, tensor::DType dtype, std::uint64_t least, std::uint64_t most,
                                    int factor) {
-  SHARD8_REQUIRE(least > 0 && factor > 1, "sizes from {} by a factor of {} do not grow", least, factor);
   std::vector<BenchCase> cases;
-  for (std::uint64_t bytes = least; bytes <= most; bytes *= static_cast<std::uint64_t>(factor))
-    cases.push_back({op, dtype, {bytes}});
+  for (const std::uint64_t bytes : sizes_between(least, most, factor)) cases.push_back({op, dtype, {bytes}});
   return cases;
 }
 
@@ -158,6 +171,7 @@ std::vector<BenchRow> bench_collectives(const Communicator& group, cudaStream_t 
                  settings.repetitions);
   std::size_t most = tensor::kAlignment;
   for (const BenchCase& one : cases) most = std::max(most, bytes_of(one, group.size()));
+  require_device_memory(group, most);
   const Memory memory(group, most);
   std::vector<BenchRow> rows;
   for (const BenchCase& one : cases) rows.push_back(time_one(group, compute, one, memory.data(), settings));

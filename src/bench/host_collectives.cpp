@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "bench/sizes.hpp"
+#include "comm/agree.hpp"
 #include "tensor/bfloat16.hpp"
 
 namespace shard8::bench {
@@ -124,12 +127,33 @@ class Case {
   std::int64_t first_ = 0;
 };
 
+std::uint64_t elements_of(std::uint64_t bytes, std::size_t size, int ranks) {
+  const std::uint64_t step = static_cast<std::uint64_t>(ranks) * kRow;
+  return std::max<std::uint64_t>((bytes / size + step - 1) / step, 1) * step;
+}
+
+/// The memory of a whole, and of what a rank gives to a collective that is not in place. Collective, so that no rank
+/// waits for one that has too little.
+void allocate(const Communicator& group, std::uint64_t bytes, std::vector<std::byte>& whole,
+              std::vector<std::byte>* given) {
+  comm::agree(group, [&] {
+    try {
+      whole.resize(bytes);
+      if (given != nullptr) given->resize(bytes);
+    } catch (const std::bad_alloc&) {
+      base::fail(base::ExitCode::environment,
+                 "cannot allocate {} bytes for a collective of {} bytes: give a smaller --max, or raise the limit on "
+                 "this process's memory (ulimit -v, the job's --mem)",
+                 given != nullptr ? 2 * bytes : bytes, bytes);
+    }
+  });
+}
+
 CollectiveFigures time_one(const Communicator& group, Collective op, DType dtype, std::uint64_t bytes,
                            const CollectiveSettings& settings) {
-  const auto ranks = static_cast<std::uint64_t>(group.size());
-  const std::uint64_t step = ranks * kRow;
-  const std::uint64_t elements = std::max<std::uint64_t>((bytes / size_of(dtype) + step - 1) / step, 1) * step;
-  std::vector<std::byte> memory(elements * size_of(dtype)), given(in_place(op) ? 0 : memory.size());
+  const std::uint64_t elements = elements_of(bytes, size_of(dtype), group.size());
+  std::vector<std::byte> memory, given;
+  allocate(group, elements * size_of(dtype), memory, in_place(op) ? nullptr : &given);
   const Tensor whole{memory.data(), {static_cast<std::int64_t>(elements)}, dtype};
   const Case one(group, op, whole, {given.data(), whole.shape, dtype});
   double mine_s = 0;
@@ -166,9 +190,13 @@ CollectiveFigures time_one(const Communicator& group, Collective op, DType dtype
 
 }  // namespace
 
+std::uint64_t host_collective_bytes(const CollectiveSettings& settings, int ranks) {
+  const std::uint64_t largest = sizes_between(settings.least, settings.most, settings.factor).back();
+  return 2 * elements_of(largest, 1, ranks);  // of bytes, and not in place
+}
+
 std::vector<CollectiveFigures> bench_host_collectives(const Communicator& group, const CollectiveSettings& settings) {
-  SHARD8_REQUIRE(settings.least > 0 && settings.factor > 1 && settings.warmup > 0 && settings.repetitions > 0,
-                 "sizes from {} by a factor of {}, {} + {} calls", settings.least, settings.factor, settings.warmup,
+  SHARD8_REQUIRE(settings.warmup > 0 && settings.repetitions > 0, "{} + {} calls", settings.warmup,
                  settings.repetitions);
   constexpr std::pair<Collective, DType> kKinds[] = {
       {Collective::all_gather, DType::u8},       {Collective::reduce_scatter, DType::fp32},
@@ -176,8 +204,7 @@ std::vector<CollectiveFigures> bench_host_collectives(const Communicator& group,
       {Collective::all_to_all, DType::u8},       {Collective::send_receive, DType::u8}};
   std::vector<CollectiveFigures> rows;
   for (const auto& [op, dtype] : kKinds)
-    for (std::uint64_t bytes = settings.least; bytes <= settings.most;
-         bytes *= static_cast<std::uint64_t>(settings.factor))
+    for (const std::uint64_t bytes : sizes_between(settings.least, settings.most, settings.factor))
       rows.push_back(time_one(group, op, dtype, bytes, settings));
   return rows;
 }

@@ -98,6 +98,11 @@ TEST(MemoryVerdict, CountsTheRanksOfANodeAndOfAGroup) {
             "training takes at least 80.00 GiB of this node's memory, 8 ranks of 10.00 GiB (see shard8 plan), but the "
             "machine has 72.00 GiB, with swap: use more nodes, more ranks in mesh.shard or mesh.tensor, a smaller "
             "data.micro_batch or model.recompute");
+  EXPECT_EQ(
+      app::judge_memory(10 * kGiB, 8, 8, machine.limits(), {"bench collective", "two wholes", "give less"}).refusal,
+      "bench collective takes at least 80.00 GiB of this node's memory, 8 ranks of 10.00 GiB (two wholes), but the "
+      "machine has 72.00 GiB, with swap: give less");
+  EXPECT_NE(app::judge_memory(~std::uint64_t{0} / 2, 8, 8, machine.limits()).refusal, "") << "a product beyond 2^64";
   machine.limit("job/memory.max", 20 * kGiB);
   EXPECT_EQ(judge(10, 4, 2).refusal + judge(10, 4, 2).warning, "") << "the others have a group of their own";
   EXPECT_NE(judge(10, 4, 4).refusal.find("job/memory.max allows 28.00 GiB"), std::string::npos);
