@@ -46,7 +46,7 @@ TEST(Runs, steps_that_are_longer_are_named) {
     summary["figures"]["tokens_per_s"] = summary["figures"]["tokens_per_s"].get<double>() / 1.5;
   });
   EXPECT_EQ(copy.compared().exceeded, (Texts{"step mean: +50.0 %", "rate of a rank: -33.3 %"}));
-  EXPECT_EQ(figure(copy.compared(), "step", "p50").verdict, ComparedFigure::Verdict::within);
+  EXPECT_EQ(figure(copy.compared(), "step", "p50").verdict, ComparedFigure::Verdict::not_judged);
 }
 
 TEST(Runs, experts_are_shown_and_not_judged) {
@@ -149,7 +149,7 @@ TEST(Compared, joules_of_a_token_where_the_same_was_counted) {
   b.change(with(0.6, "gpu"));
   const auto c = compare_runs(read_run(a.path()), read_run(b.path()), {});
   EXPECT_EQ(c.exceeded, Texts{"energy a token: +20.0 %"});
-  EXPECT_EQ(figure(c, "energy", "mean").verdict, ComparedFigure::Verdict::within);
+  EXPECT_EQ(figure(c, "energy", "mean").verdict, ComparedFigure::Verdict::not_judged);
   EXPECT_EQ(compare_runs(read_run(a.path()), read_run(b.path()), {.percent = 25}).exceeded, Texts{});
   b.change(with(0.6, "package"));
   EXPECT_EQ(compare_runs(read_run(a.path()), read_run(b.path()), {}).exceeded, Texts{});
@@ -236,6 +236,10 @@ TEST(Compared, as_json) {
   EXPECT_GT(one["figures"]["phases"][2]["confidence"], 0.99);
   EXPECT_GT(one["figures"]["phases"][2]["margin"], 0);
   EXPECT_EQ(one["figures"]["step"][1]["margin"], nullptr);
+  EXPECT_EQ(one["figures"]["step"][0]["verdict"], "within");
+  EXPECT_EQ(one["figures"]["step"][1]["verdict"], nullptr) << "no percentile is judged";
+  for (const Json& row : one["figures"]["memory of a rank"])
+    EXPECT_EQ(row["verdict"], row["name"] == "planned_total" ? Json("within") : Json(nullptr)) << row["name"];
   EXPECT_EQ(one["slower"], Json::array());
 }
 
@@ -306,7 +310,7 @@ TEST(Projected, phases_are_shown_and_not_judged) {
   copy.slow("forward", "", 3);
   const auto c = copy.compared();
   EXPECT_EQ(c.exceeded, Texts{});
-  EXPECT_EQ(figure(c, "phases", "forward").verdict, ComparedFigure::Verdict::within);
+  EXPECT_EQ(figure(c, "phases", "forward").verdict, ComparedFigure::Verdict::not_judged);
 }
 
 TEST(Projected, two_projections_by_their_bands) {

@@ -54,8 +54,9 @@ class Machine {
 
 bool differs(const Comparison& c) {
   return std::any_of(c.kinds.begin(), c.kinds.end(), [](const ComparedKind& kind) {
-    return std::any_of(kind.figures.begin(), kind.figures.end(),
-                       [](const ComparedFigure& f) { return f.verdict != Verdict::within; });
+    return std::any_of(kind.figures.begin(), kind.figures.end(), [](const ComparedFigure& f) {
+      return f.verdict != Verdict::within && f.verdict != Verdict::not_judged;
+    });
   });
 }
 

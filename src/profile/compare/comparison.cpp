@@ -254,7 +254,7 @@ class Figures {
     if (!quiet_ || (!of_a && !a_.known) || (!of_b && !b_.known)) return;
     const Band x = of_a.value_or(Band{a, a}), y = of_b.value_or(Band{b, b});
     figure.in_band = std::max(x.low, y.low) <= std::min(x.high, y.high);
-    if (!figure.in_band) figure.verdict = judge(a, b, percent_, 0);
+    figure.verdict = figure.in_band ? Verdict::within : judge(a, b, percent_, 0);
   }
 
   /// Judges two means, where a difference up to `least` does not count.

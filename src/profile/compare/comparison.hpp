@@ -152,8 +152,9 @@ struct ComparedFigure {
   std::optional<double> confidence{};      ///< with which a and b differ, from 0 to 1
   std::optional<Band> a_band{}, b_band{};  ///< of a projected figure; nothing: it was measured, or has no band
   bool in_band = false;                    ///< judged by bands: they meet
-  /// faster, slower: the difference is larger than the margin, but within the limit. better, worse: beyond the limit.
-  enum class Verdict : std::uint8_t { within, faster, slower, better, worse } verdict = Verdict::within;
+  /// not_judged: no limit is for this figure, or it could not be judged. faster, slower: the difference is larger than
+  /// the margin, but within the limit. better, worse: beyond the limit.
+  enum class Verdict : std::uint8_t { not_judged, within, faster, slower, better, worse } verdict = Verdict::not_judged;
 
   /// b / a − 1; nothing if a figure is missing or a is 0.
   std::optional<double> change() const;

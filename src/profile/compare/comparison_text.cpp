@@ -38,6 +38,7 @@ std::string_view name_of(Verdict verdict) {
     case Verdict::faster:
       return "faster";
     case Verdict::within:
+    case Verdict::not_judged:
       break;
   }
   return "";
@@ -122,7 +123,9 @@ Json json_of(const ComparedKind& kind) {
                     {"change", number(f.change())},
                     {"margin", number(f.margin)},
                     {"confidence", number(f.confidence)},
-                    {"verdict", f.verdict == Verdict::within ? "within" : name_of(f.verdict)}});
+                    {"verdict", nullptr}});
+    if (f.verdict != Verdict::not_judged)
+      rows.back()["verdict"] = f.verdict == Verdict::within ? "within" : name_of(f.verdict);
     if (f.a_band) rows.back()["a_band"] = {f.a_band->low, f.a_band->high};
     if (f.b_band) rows.back()["b_band"] = {f.b_band->low, f.b_band->high};
   }
