@@ -9,6 +9,7 @@
 #include <regex>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "bench/calibrate_import_file.hpp"
 
@@ -17,6 +18,14 @@ namespace {
 
 using profile::Collective;
 using Json = nlohmann::json;
+using base::json_list;
+using base::json_value_or;
+
+const Json kNoMembers = Json::object(), kNoValues = Json::array();
+
+const Json& member_or(const Json& object, const char* key, const Json& otherwise) {
+  return base::json_object(object).contains(key) ? object[key] : otherwise;
+}
 
 double number_at(const Json& object, const char* key, const std::string& place) {
   const auto found = object.find(key);
@@ -46,8 +55,9 @@ void require_right(const Json& object, const char* key, const std::string& place
 
 /// The ranks of each host. `devices` has one entry for each process, and a process may use several devices.
 void read_shape(Import& import, const Json& json) {
-  const Json config = json.value("config", Json::object());
-  const Json devices = config.contains("devices") ? config["devices"] : json.value("devices", Json::array());
+  const Json& config = base::json_object(member_or(json, "config", kNoMembers));
+  const Json& devices =
+      json_list(config.contains("devices") ? config["devices"] : member_or(json, "devices", kNoValues));
   std::int64_t each = 1;
   for (const char* const key : {"ngpus", "nthreads"})
     if (config.contains(key)) each *= whole_at(config, key, import.file + ": config");
@@ -55,10 +65,10 @@ void read_shape(Import& import, const Json& json) {
   const std::string place = import.file + ": devices";
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Json& device = devices[i];
-    if (!device.is_object() || device.value("hostname", "").empty())
-      refuse_import(fmt::format("{}[{}]", place, i), "it has no hostname", kMeasureAgain);
-    ranks_of[device["hostname"]] += each;
-    if (device.value("group", 0) != devices[0].value("group", 0))
+    const std::string host = json_value_or<std::string>(device, "hostname", "");
+    if (host.empty()) refuse_import(fmt::format("{}[{}]", place, i), "it has no hostname", kMeasureAgain);
+    ranks_of[host] += each;
+    if (json_value_or<int>(device, "group", 0) != json_value_or<int>(devices[0], "group", 0))
       refuse_import(place, "its ranks are several groups that ran at once",
                     "measure one group: unset NCCL_TESTS_SPLIT");
   }
@@ -68,8 +78,8 @@ void read_shape(Import& import, const Json& json) {
 void read_nccl_json(Import& import, const Json& json) {
   read_shape(import, json);
   std::optional<Collective> op;
-  const Json arguments = json.value("args", Json::array());
-  if (!arguments.empty() && arguments[0].is_string()) {
+  const Json& arguments = member_or(json, "args", kNoValues);
+  if (arguments.is_array() && !arguments.empty() && arguments[0].is_string()) {
     std::string program = arguments[0].get<std::string>();
     program = program.substr(program.find_last_of('/') + 1);
     op = operation_in(program);
@@ -83,11 +93,12 @@ void read_nccl_json(Import& import, const Json& json) {
   for (const Json& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
     if (!row.is_object()) refuse_import(place, "it is no object");
-    const std::optional<Collective> own = operation_in(row.value("experiment_name", ""));
+    const auto experiment = json_value_or<std::string>(row, "experiment_name", "");
+    const std::optional<Collective> own = operation_in(experiment);
     if (op && own && *op != *own)
       refuse_import(place,
                     fmt::format("experiment_name is '{}', but the program or the file is named {}",
-                                base::quotable(row.value("experiment_name", "")), name_of(*op)),
+                                base::quotable(experiment), name_of(*op)),
                     "name the file after the program, as in all_gather_perf.json");
     const Collective kind = import.need(op ? op : own);
     for (const char* const which : {"in_place", "out_of_place"})
@@ -99,7 +110,7 @@ void read_nccl_json(Import& import, const Json& json) {
     if (row.contains("size") && row["size"].is_number() && row["size"].get<double>() == 0) continue;  // moves nothing
     import.add(kind, number_at(row, "size", place), number_at(row[which], "time", place + "." + which), place);
   }
-  require_right(json.value("out_of_bounds", Json::object()), "count", import.file + ": out_of_bounds");
+  require_right(member_or(json, "out_of_bounds", kNoMembers), "count", import.file + ": out_of_bounds");
 }
 
 /// The product that a row of `bench gemm` means: its factors' formats and how they lie tell which of a layer's products
@@ -108,7 +119,7 @@ std::vector<operation::Product> products_of(const Json& row, const std::string& 
   static const std::regex kForm(
       R"((\w+) \((\d+), (\d+)\) (\+?=) (\w+)(?:/(\w+))? \((\d+), (\d+)\)((?:ᵀ)?) x (\w+)(?:/(\w+))? \((\d+), (\d+)\)((?:ᵀ)?).*)");
   std::smatch m;
-  const std::string text = row.value("product", "");
+  const std::string text = json_value_or<std::string>(row, "product", "");
   if (!std::regex_match(text, m, kForm))
     refuse_import(place, fmt::format("product is '{}', which is no product of bench gemm", base::quotable(text)));
   const auto dtype = [&](const std::string& name) {
@@ -164,7 +175,7 @@ std::vector<operation::Product> products_of(const Json& row, const std::string& 
 
 void read_gemm(Import& import, const Json& json) {
   std::size_t i = 0;
-  for (const Json& row : json.value("rows", Json::array())) {
+  for (const Json& row : json_list(member_or(json, "rows", kNoValues))) {
     const std::string place = fmt::format("{}: rows[{}]", import.file, i++);
     if (!row.is_object()) refuse_import(place, "it is no object");
     if (!row.contains("product_ms") || row["product_ms"].is_null()) continue;  // was not timed
@@ -178,7 +189,7 @@ void read_bench_collectives(Import& import, const Json& json) {
   std::size_t i = 0;
   for (const Json& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
-    const std::string name = row.value("operation", "");
+    const std::string name = json_value_or<std::string>(row, "operation", "");
     const std::optional<Collective> op = operation_in(name);
     if (!op) refuse_import(place, fmt::format("operation is '{}'", base::quotable(name)));
     const std::int64_t ranks = whole_at(row, "ranks", place);
@@ -205,17 +216,20 @@ void read_json(Import& import) {
     const auto end = import.text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, import.text.size()));
     refuse_import(fmt::format("{}:{}", import.file, 1 + std::count(import.text.begin(), end, '\n')), "it is no JSON");
   } catch (const Json::exception& e) {
-    refuse_import(import.file, fmt::format("it has a number that is too large ({})", e.what()), kMeasureAgain);
+    refuse_import(import.file, fmt::format("it has a number that is too large ({})", base::text_of_json(e)),
+                  kMeasureAgain);
   }
-  try {
-    if (json.value("bench", "") == "gemm") return read_gemm(import, json);
-    const Json results = json.value("results", Json::array());
+  const auto read = [&] {
+    if (json_value_or<std::string>(json, "bench", "") == "gemm") return read_gemm(import, json);
+    const Json& results = json_list(member_or(json, "results", kNoValues));
     if (results.empty()) refuse_import(import.file, "it has no results");
     if (results[0].contains("operation")) return read_bench_collectives(import, json);
     return read_nccl_json(import, json);
-  } catch (const Json::exception& e) {
-    refuse_import(import.file,
-                  fmt::format("a value has another type than in the files of these programs ({})", e.what()));
+  };
+  try {
+    base::in_json(json, read);
+  } catch (const base::JsonProblem& e) {
+    refuse_import(import.file, fmt::format("it is no file of these programs: {}", e.what()));
   }
 }
 

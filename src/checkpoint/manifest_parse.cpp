@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "io/digest.hpp"
@@ -104,7 +105,7 @@ class Parser {
     try {
       return json::parse(text, watch);
     } catch (const json::exception& error) {
-      malformed("{}", base::quotable(error.what()));
+      malformed("{}", base::text_of_json(error));
     }
   }
 

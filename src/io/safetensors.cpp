@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "io/input_file.hpp"
 
@@ -151,7 +152,7 @@ class IndexedFiles final : public TensorFile {
     try {
       return nlohmann::json::parse(text, watch);
     } catch (const nlohmann::json::exception& error) {
-      no_index("{}", base::quotable(error.what()));
+      no_index("{}", base::text_of_json(error));
     }
   }
 

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace shard8::io {
@@ -148,7 +149,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
-    malformed(file_, "its header is not JSON ({})", base::quotable(error.what()));
+    malformed(file_, "its header is not JSON ({})", base::text_of_json(error));
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "io/digest.hpp"
 
@@ -52,7 +53,7 @@ class Reader {
     try {
       return json::parse(text, watch);
     } catch (const json::exception& error) {
-      fail("{}", base::quotable(error.what()));
+      fail("{}", base::text_of_json(error));
     }
   }
 

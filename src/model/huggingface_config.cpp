@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "deck/choices.hpp"
 
@@ -147,10 +148,10 @@ bool fits(const Json& theirs, const Json& ours, bool at_least) {
 Json parsed(std::string_view text, const std::string& path) {
   std::string why = "it is no object";
   try {
-    Json config = Json::parse(text);
+    Json config = base::parse_json<Json>(text);
     if (config.is_object()) return config;
-  } catch (const nlohmann::json::exception& error) {
-    why = base::quotable(error.what());
+  } catch (const base::JsonProblem& problem) {
+    why = problem.what();
   }
   base::fail(base::ExitCode::deck,
              "'{}': not a configuration of Hugging Face, which is a JSON object: {}; copy it again", path, why);

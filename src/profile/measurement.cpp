@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace shard8::profile {
@@ -28,20 +29,16 @@ Json parse(const std::string& text) {
   });
 }
 
-/// Throws Json::exception or Error(failed) for what is no measurement of this kind.
-Measurement read(const std::string& text, const MeasurementKind& kind) {
-  if (text.empty()) base::fail(base::ExitCode::failed, "it is empty");
-  const Json json = parse(text);
-  if (const auto format = json.at("format").get<std::int64_t>(); format != kind.format)
+/// Throws base::JsonFault or Error(failed) for what is no measurement of this kind.
+Measurement read(const Json& json, const MeasurementKind& kind) {
+  if (const auto format = base::json_value<std::int64_t>(json, "format"); format != kind.format)
     base::fail(base::ExitCode::failed, "its format is {}, and this program reads {}", format, kind.format);
-  if (const auto name = json.at("kind").get<std::string>(); name != kind.name)
+  if (const auto name = base::json_value<std::string>(json, "kind"); name != kind.name)
     base::fail(base::ExitCode::failed, "it is a measurement of '{}', not of '{}'", base::quotable(name), kind.name);
   Measurement measurement;
-  const Json& conditions = json.at("measured_with");
-  if (!conditions.is_object()) base::fail(base::ExitCode::failed, "its conditions are no object");
-  for (const auto& [condition, value] : conditions.items())
-    measurement.conditions.emplace_back(condition, value.get<std::string>());
-  measurement.payload = json.at("measured").dump();
+  for (const auto& [condition, value] : base::json_object(base::json_member(json, "measured_with")).items())
+    measurement.conditions.emplace_back(condition, base::json_value<std::string>(value));
+  measurement.payload = base::json_member(json, "measured").dump();
   return measurement;
 }
 
@@ -66,16 +63,20 @@ std::string to_text(const Measurement& measurement, const MeasurementKind& kind)
                     {"measured", parse(measurement.payload)}};
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
   } catch (const Json::exception& e) {
-    base::fail(base::ExitCode::failed, "a measurement of '{}' is no JSON: {}", kind.name, base::quotable(e.what()));
+    base::fail(base::ExitCode::failed, "a measurement of '{}' is no JSON: {}", kind.name, base::text_of_json(e));
   }
 }
 
 std::optional<Measurement> measurement_of_text(const std::string& text, const MeasurementKind& kind,
                                                std::string& reason) {
   try {
-    return read(text, kind);
+    if (text.empty()) base::fail(base::ExitCode::failed, "it is empty");
+    const Json json = parse(text);
+    return base::in_json(json, [&] { return read(json, kind); });
   } catch (const Json::exception& e) {
-    reason = fmt::format("it is no measurement of '{}': {}", kind.name, base::quotable(e.what()));
+    reason = fmt::format("it is no measurement of '{}': {}", kind.name, base::text_of_json(e));
+  } catch (const base::JsonProblem& e) {
+    reason = fmt::format("it is no measurement of '{}': {}", kind.name, e.what());
   } catch (const base::Error& e) {
     reason = e.what();
   }

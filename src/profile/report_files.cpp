@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/utc.hpp"
 #include "profile/output_file.hpp"
 
@@ -358,8 +359,20 @@ std::vector<std::pair<std::string, std::string>> variables_with(const char* cons
   return found;
 }
 
+namespace {
+
+Json parsed_or_null(const std::string& text) {
+  try {
+    return base::parse_json<Json>(text);
+  } catch (const base::JsonProblem&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 std::optional<std::int64_t> leg_of_summary(const std::string& text) {
-  const Json summary = Json::parse(text, nullptr, false);
+  const Json summary = parsed_or_null(text);
   if (!summary.is_object() || !summary.contains("training") || !summary["training"].is_object()) return std::nullopt;
   const auto leg = summary["training"].find("leg");
   if (leg == summary["training"].end() || !leg->is_number_unsigned()) return std::nullopt;
@@ -374,7 +387,7 @@ std::string training_of_summary(const std::string& text) {
 }
 
 std::string skeleton_of_summary(const std::string& text) {
-  const Json summary = Json::parse(text, nullptr, false);
+  const Json summary = parsed_or_null(text);
   if (!summary.is_object() || !summary.contains("skeleton") || !summary["skeleton"].is_string()) return {};
   return summary["skeleton"].get<std::string>();
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file_kind.hpp"
+#include "base/json.hpp"
 #include "deck/load.hpp"
 #include "machine/file.hpp"
 #include "machine/times.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using base::json_member;
 using operation::Operation;
 
 class MachineTimes final : public ComputingTimes {
@@ -83,7 +85,7 @@ class RunTimes final : public ComputingTimes {
   RunTimes(const fs::path& path, const Json& summary) {
     read_seconds(path, summary);
     const deck::Config config = config_of(path, summary);
-    device_ = summary.at("run").at("backend") == "nccl";
+    device_ = json_member(json_member(summary, "run"), "backend") == "nccl";
     std::array<double, kRates> work{};
     train::record_step(train::Setup::make(config, 0, 1), {}, [&](const Operation& o) {
       if (const auto rate = rate_of(o)) work[static_cast<std::size_t>(*rate)] += work_of(o);
@@ -107,10 +109,10 @@ class RunTimes final : public ComputingTimes {
  private:
   void read_seconds(const fs::path& path, const Json& summary) {
     std::size_t found = 0;
-    for (const Json& row : summary.at("phases"))
+    for (const Json& row : base::json_list(json_member(summary, "phases")))
       for (std::size_t r = 0; r < kRates; ++r) {
-        if (row.at("phase") != kRows[r].phase || row.at("part") != kRows[r].part) continue;
-        seconds_[r] = row.at("mean_s").get<double>();
+        if (json_member(row, "phase") != kRows[r].phase || json_member(row, "part") != kRows[r].part) continue;
+        seconds_[r] = base::json_value<double>(row, "mean_s");
         ++found;
       }
     if (found < kRates) refuse(path, "the run has no measured steps: give it more than run.timing_skip of them");
@@ -120,8 +122,10 @@ class RunTimes final : public ComputingTimes {
     // No other file of that deck is looked for.
     const std::array<std::string, 3> overrides{
         "run.skeleton=communication", "run.skeleton_times=",
-        std::string("mesh.device=") + (summary.at("run").at("backend") == "nccl" ? "cuda" : "host")};
-    Json text = summary.at("deck");
+        std::string("mesh.device=") +
+            (json_member(json_member(summary, "run"), "backend") == "nccl" ? "cuda" : "host")};
+    base::json_object(json_member(json_member(summary, "deck"), "mesh"));
+    Json text = json_member(summary, "deck");
     text["mesh"].erase("backend");
     try {
       return deck::load_text(text.dump(), "deck.yaml", overrides).config;
@@ -176,16 +180,23 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
     said = times->said();
     return times;
   }
-  const Json summary = Json::parse(deck::read_text_file(path.string(), "summary"), nullptr, false);
+  Json summary;
+  try {
+    summary = base::parse_json<Json>(deck::read_text_file(path.string(), "summary"));
+  } catch (const base::JsonProblem& e) {
+    refuse(path, fmt::format("it is no summary of a run: {}", e.what()));
+  }
+  if (summary.is_object() && summary.contains("meshes"))
+    refuse(path, "it is a sweep of many meshes, which was projected: give its machine file");
   if (!summary.is_object() || !summary.contains("phases") || !summary.contains("deck"))
     refuse(path, "it is no summary of a run");
   if (summary.contains("skeleton")) refuse(path, "it is of a skeleton run, which computes nothing");
   if (summary.contains("projected")) refuse(path, "it is a projection: give its machine file");
   try {
-    auto times = std::make_unique<RunTimes>(path, summary);
+    auto times = base::in_json(summary, [&] { return std::make_unique<RunTimes>(path, summary); });
     said = fmt::format("waits as measured in {}", path.string());
     return times;
-  } catch (const Json::exception& e) {
+  } catch (const base::JsonProblem& e) {
     refuse(path, fmt::format("it is no summary of a run: {}", e.what()));
   }
 }

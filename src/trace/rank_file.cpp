@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/file_kind.hpp"
+#include "base/json.hpp"
 #include "base/plain_file.hpp"
 #include "trace/rank_trace.hpp"
 
@@ -20,6 +21,8 @@ namespace shard8::trace {
 namespace {
 
 namespace fs = std::filesystem;
+using base::json_member;
+using base::json_value;
 using nlohmann::json;
 
 constexpr int kFormat = 1;
@@ -75,13 +78,16 @@ json json_of(const Span& span) {
 
 Span span_of(const json& line) {
   Span span;
-  const std::string kind = line.at("kind");
-  span.kind = static_cast<Span::Kind>(std::find(std::begin(kKinds), std::end(kKinds), kind) - std::begin(kKinds));
-  span.begin = line.at("begin");
-  span.end = line.at("end");
-  span.step = line.at("step");
+  const json& name = json_member(line, "kind");
+  const auto kind = std::find(std::begin(kKinds), std::end(kKinds), json_value<std::string>(name));
+  if (kind == std::end(kKinds)) base::json_is_not(name, "a kind of span");
+  span.kind = static_cast<Span::Kind>(kind - std::begin(kKinds));
+  span.begin = json_value<decltype(span.begin)>(line, "begin");
+  span.end = json_value<decltype(span.end)>(line, "end");
+  span.step = json_value<decltype(span.step)>(line, "step");
   for_each_member(span, [&](const char* key, auto& value) {
-    if (const auto found = line.find(key); found != line.end()) found->get_to(value);
+    if (const auto found = line.find(key); found != line.end())
+      value = json_value<std::remove_cvref_t<decltype(value)>>(*found);
   });
   return span;
 }
@@ -160,6 +166,33 @@ std::string to_text(const RankTrace& trace) {
   return text + fmt::format("\n],\"spans_written\":{}}}\n", trace.spans.size());
 }
 
+namespace {
+
+RankTrace trace_of(const json& all) {
+  using Ns = std::int64_t;
+  RankTrace trace;
+  trace.run = json_value<std::string>(all, "run");
+  trace.rank = json_value<int>(all, "rank");
+  trace.ranks = json_value<int>(all, "ranks");
+  trace.host = json_value<std::string>(all, "host");
+  trace.device = json_value<std::string>(all, "device");
+  trace.skeleton = base::json_value_or<std::string>(all, "skeleton", "");
+  for (std::size_t axis = 0; axis < trace.mesh.of.size(); ++axis)
+    trace.mesh.of[axis] = json_value<int>(base::json_element(json_member(all, "mesh"), axis));
+  trace.mesh.expert = base::json_value_or<int>(all, kExpert, 1);
+  trace.exchanges = json_value<std::vector<std::string>>(all, "exchanges");
+  for (const json& p : base::json_list(json_member(all, "clock")))
+    trace.clock.push_back(
+        {json_value<Ns>(p, "local_ns"), json_value<Ns>(p, "ahead_ns"), json_value<Ns>(p, "round_trip_ns")});
+  for (const json& s : base::json_list(json_member(all, "steps")))
+    trace.steps.push_back({json_value<Ns>(s, "step"), json_value<Ns>(s, "begin"), json_value<Ns>(s, "end")});
+  for (const json& line : base::json_list(json_member(all, "spans"))) trace.spans.push_back(span_of(line));
+  json_value<std::size_t>(all, "spans_written");
+  return trace;
+}
+
+}  // namespace
+
 RankTrace from_text(const std::string& text, const std::string& path) {
   const auto not_whole = [&](const std::string& why) {
     base::fail(
@@ -170,24 +203,12 @@ RankTrace from_text(const std::string& text, const std::string& path) {
   };
   RankTrace trace;
   try {
-    const json all = json::parse(text);
+    const json all = base::parse_json(text);
     if (!all.is_object() || !all.contains("shard8_trace")) not_whole("it has no key shard8_trace");
     if (all["shard8_trace"] != kFormat) not_whole(fmt::format("its format is not {}", kFormat));
-    trace.run = all.at("run");
-    trace.rank = all.at("rank");
-    trace.ranks = all.at("ranks");
-    trace.host = all.at("host");
-    trace.device = all.at("device");
-    trace.skeleton = all.value("skeleton", "");
-    trace.mesh.of = all.at("mesh");
-    trace.mesh.expert = all.value(kExpert, 1);
-    trace.exchanges = all.at("exchanges").get<std::vector<std::string>>();
-    for (const json& p : all.at("clock"))
-      trace.clock.push_back({p.at("local_ns"), p.at("ahead_ns"), p.at("round_trip_ns")});
-    for (const json& s : all.at("steps")) trace.steps.push_back({s.at("step"), s.at("begin"), s.at("end")});
-    for (const json& line : all.at("spans")) trace.spans.push_back(span_of(line));
-    if (all.at("spans_written") != trace.spans.size()) not_whole("spans are missing");
-  } catch (const json::exception& e) {
+    trace = base::in_json(all, [&] { return trace_of(all); });
+    if (all.value("spans_written", std::size_t{0}) != trace.spans.size()) not_whole("spans are missing");
+  } catch (const base::JsonProblem& e) {
     not_whole(e.what());
   }
   return trace;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/config.hpp"
@@ -23,11 +24,14 @@ namespace {
 
 constexpr std::string_view kCheckpoint = "a checkpoint", kTimed = "timed";
 
-/// Throws Json::exception for what is no payload.
+/// Throws base::JsonProblem for what is no payload.
 std::string algorithms_of_payload(const std::string& payload) {
   std::string algorithms;
-  const Json json = Json::parse(payload);
-  for (const Json& line : json.at("algorithms")) algorithms += line.get<std::string>() + '\n';
+  const Json json = base::parse_json<Json>(payload);
+  base::in_json(json, [&] {
+    for (const std::string& line : base::json_value<std::vector<std::string>>(json, "algorithms"))
+      algorithms += line + '\n';
+  });
   return algorithms;
 }
 
@@ -54,8 +58,8 @@ std::string algorithms_of_file_text(const std::string& text, const profile::Cond
   if (!kept || !fits(kept->conditions, now, kAlgorithmsKind, reason)) return {};
   try {
     return algorithms_of_payload(kept->payload);
-  } catch (const Json::exception& e) {
-    reason = fmt::format("it has no algorithms: {}", base::quotable(e.what()));
+  } catch (const base::JsonProblem& e) {
+    reason = fmt::format("it has no algorithms: {}", e.what());
   }
   return {};
 }

@@ -9,12 +9,15 @@
 #include <random>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "base/json.hpp"
 #include "io/durable_file.hpp"
 
 namespace shard8::train {
 
 using Json = nlohmann::ordered_json;
+using base::json_member;
+using base::json_value;
+using base::json_value_or;
 
 namespace {
 
@@ -27,7 +30,7 @@ Json json_of(const std::optional<T>& value) {
 
 template <class T>
 void read(const Json& json, std::optional<T>& value) {
-  if (!json.is_null()) value = json.get<T>();
+  if (!json.is_null()) value = json_value<T>(json);
 }
 
 Json json_of(const Leg& leg) {
@@ -54,45 +57,46 @@ Json json_of(const std::optional<checkpoint::ManifestInput>& input) {
 
 std::optional<checkpoint::ManifestInput> input_of(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  return checkpoint::ManifestInput{json.at("path").get<std::string>(), json.at("length").get<std::uint64_t>(),
-                                   json.at("samples").get<std::int64_t>(), json.at("digest").get<std::string>()};
+  return checkpoint::ManifestInput{json_value<std::string>(json, "path"), json_value<std::uint64_t>(json, "length"),
+                                   json_value<std::int64_t>(json, "samples"), json_value<std::string>(json, "digest")};
 }
 
 Leg leg_of(const Json& json) {
   Leg leg;
-  leg.first_step = json.at("first_step").get<std::int64_t>();
-  leg.trained_again = json.at("trained_again").get<std::int64_t>();
-  leg.date = json.at("date").get<std::string>();
-  leg.restart = json.at("restart").get<std::string>();
-  leg.process_began = json.value("process_began", "");
-  read(json.value("start_up_s", Json(nullptr)), leg.start_up_s);
-  leg.ended = json.value("ended", "");
-  leg.last_seen = json.value("last_seen", "");
-  leg.lost = json.value("lost", std::int64_t{0});
-  read(json.value("lost_s", Json(nullptr)), leg.lost_s);
-  read(json.at("next_step"), leg.next_step);
-  read(json.at("checkpoint"), leg.checkpoint);
-  read(json.at("seconds"), leg.seconds);
-  leg.end = json.at("end").get<std::string>();
+  leg.first_step = json_value<std::int64_t>(json, "first_step");
+  leg.trained_again = json_value<std::int64_t>(json, "trained_again");
+  leg.date = json_value<std::string>(json, "date");
+  leg.restart = json_value<std::string>(json, "restart");
+  leg.process_began = json_value_or<std::string>(json, "process_began", "");
+  if (json.contains("start_up_s")) read(json_member(json, "start_up_s"), leg.start_up_s);
+  leg.ended = json_value_or<std::string>(json, "ended", "");
+  leg.last_seen = json_value_or<std::string>(json, "last_seen", "");
+  leg.lost = json_value_or<std::int64_t>(json, "lost", 0);
+  if (json.contains("lost_s")) read(json_member(json, "lost_s"), leg.lost_s);
+  read(json_member(json, "next_step"), leg.next_step);
+  read(json_member(json, "checkpoint"), leg.checkpoint);
+  read(json_member(json, "seconds"), leg.seconds);
+  leg.end = json_value<std::string>(json, "end");
   return leg;
 }
 
 TrainingFile file_of(const Json& json) {
   TrainingFile file;
-  file.identity.id = json.at("id").get<std::string>();
-  if (const Json& parent = json.at("parent"); !parent.is_null())
+  file.identity.id = json_value<std::string>(json, "id");
+  if (const Json& parent = json_member(json, "parent"); !parent.is_null())
     file.identity.parent =
-        checkpoint::Parent{parent.at("run").get<std::string>(), parent.at("step").get<std::int64_t>()};
-  file.origin = json.at("origin").get<std::string>();
-  file.inputs = {input_of(json.at("data")), input_of(json.at("weights")),
-                 input_of(json.value("validation", Json(nullptr)))};
-  file.slurm_job = json.at("slurm_job").get<std::string>();
-  file.replacing = json.at("replacing").get<std::int64_t>();
-  file.finished = json.at("finished").get<bool>();
-  for (const Json& leg : json.at("legs")) file.legs.push_back(leg_of(leg));
-  for (const Json& key : json.at("deck"))
-    file.deck.push_back(
-        {key.at("key").get<std::string>(), key.at("value").get<std::string>(), key.at("origin").get<std::string>()});
+        checkpoint::Parent{json_value<std::string>(parent, "run"), json_value<std::int64_t>(parent, "step")};
+  file.origin = json_value<std::string>(json, "origin");
+  const auto validation = json.find("validation");  // files of earlier programs do not have it
+  file.inputs = {input_of(json_member(json, "data")), input_of(json_member(json, "weights")),
+                 validation == json.end() ? std::nullopt : input_of(*validation)};
+  file.slurm_job = json_value<std::string>(json, "slurm_job");
+  file.replacing = json_value<std::int64_t>(json, "replacing");
+  file.finished = json_value<bool>(json, "finished");
+  for (const Json& leg : base::json_list(json_member(json, "legs"))) file.legs.push_back(leg_of(leg));
+  for (const Json& key : base::json_list(json_member(json, "deck")))
+    file.deck.push_back({json_value<std::string>(key, "key"), json_value<std::string>(key, "value"),
+                         json_value<std::string>(key, "origin")});
   return file;
 }
 
@@ -125,18 +129,20 @@ std::optional<TrainingFile> read_training_file(const std::string& folder) {
   const auto text = io::text_if_there(path);
   if (!text) return std::nullopt;
   try {
-    const Json json = Json::parse(*text);
-    if (json.at("format").get<int>() > kFormat)
-      base::fail(base::ExitCode::deck,
-                 "'{}': format {} is newer than {}, which this program reads: use the program "
-                 "that wrote it, or set output.dir to another folder",
-                 path, json.at("format").dump(), kFormat);
-    return file_of(json);
-  } catch (const Json::exception& e) {
+    const Json json = base::parse_json<Json>(*text);
+    return base::in_json(json, [&] {
+      if (const int format = json_value<int>(json, "format"); format > kFormat)
+        base::fail(base::ExitCode::deck,
+                   "'{}': format {} is newer than {}, which this program reads: use the program "
+                   "that wrote it, or set output.dir to another folder",
+                   path, format, kFormat);
+      return file_of(json);
+    });
+  } catch (const base::JsonProblem& e) {
     base::fail(base::ExitCode::deck,
                "'{}': it does not say whose the files in output.dir are: {}; remove this file if they belong to this "
                "training, or set output.dir to another folder",
-               path, base::quotable(e.what()));
+               path, e.what());
   }
 }
 

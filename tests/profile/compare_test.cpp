@@ -349,6 +349,21 @@ void expect_refused(const fs::path& path, const std::string& message) {
   }
 }
 
+void expect_refused_for(const fs::path& path, const std::string& part) {
+  try {
+    static_cast<void>(read_run(path));
+    ADD_FAILURE() << "no error for " << path;
+  } catch (const base::Error& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+TEST(Refused, a_summary_that_is_nested_deeply) {
+  const Copy copy;
+  copy.write("summary.json", "{\"deck\": " + std::string(100000, '[') + std::string(100000, ']') + "}");
+  expect_refused_for(copy.path(), "its values are nested more than 64 deep");
+}
+
 TEST(Refused, missing_files) {
   const Copy copy;
   const std::string path = copy.path().string();
@@ -380,9 +395,7 @@ TEST(Refused, half_written_files) {
     const std::string whole = copy.text(file);
     copy.write(file, whole.substr(0, whole.size() / 2 + 5));
     if (file == std::string("summary.json"))
-      expect_refused(path, path +
-                               "/summary.json: error: is not complete JSON: the file is half-written or damaged; run "
-                               "it again");
+      expect_refused_for(path, "/summary.json: error: is not complete JSON: parse error at line ");
     else
       EXPECT_THROW(read_run(path), base::Error) << file;
     copy.write(file, whole);
@@ -391,6 +404,56 @@ TEST(Refused, half_written_files) {
   expect_refused(path, path +
                            "/metrics.jsonl: error: line 1 is cut short: the run is not over or was killed; run it "
                            "again");
+}
+
+TEST(Refused, a_missing_or_wrong_key_by_its_name) {
+  const auto refused = [](const std::function<void(Json&)>& edit, const std::string& problem) {
+    const Copy copy;
+    copy.change(edit);
+    expect_refused(copy.path(), copy.path().string() + "/summary.json: error: is not a whole summary of a run: " +
+                                    problem + "; run it again");
+  };
+  refused([](Json& summary) { summary.erase("version"); }, "it has no 'version'");
+  refused([](Json& summary) { summary["steps"]["p50_s"] = nullptr; }, "'steps.p50_s' is null, not a number");
+  refused([](Json& summary) { summary["steps"].erase("p50_s"); }, "it has no 'steps.p50_s'");
+  refused([](Json& summary) { summary["phases"][1]["mean_s"] = "1"; }, "'phases[1].mean_s' is \"1\", not a number");
+  refused([](Json& summary) { summary["phases"] = 1; }, "'phases' is 1, not a list");
+  refused([](Json& summary) { summary["deck"] = 1; }, "'deck' is 1, not an object");
+  refused(
+      [](Json& summary) {
+        summary["processor"] = {{"busy", true}, {"worst_rank", 9}, {"without_core", {0.5}}};
+      },
+      "'processor.without_core' has 1 elements, not 10 or more");
+  // Whatever is left out or changed, no text of the JSON library is shown.
+  const Copy whole;
+  const Json summary = Json::parse(whole.text("summary.json"));
+  for (const auto& [key, value] : summary.items())
+    for (const Json& other : {Json(nullptr), Json(7), Json("x"), Json::array({1}), Json{{"a", 1}}}) {
+      const Copy copy;
+      copy.change([&key = key, &other](Json& changed) { changed[key] = other; });
+      try {
+        static_cast<void>(read_run(copy.path()));
+      } catch (const base::Error& e) {
+        EXPECT_EQ(std::string(e.what()).find("json.exception"), std::string::npos) << e.what();
+        EXPECT_NE(std::string(e.what()).find(key), std::string::npos) << e.what();
+      }
+    }
+}
+
+TEST(Refused, a_sweep_of_many_meshes) {
+  const Copy copy;
+  copy.write("summary.json", R"({"schema": 1, "ranks": 64, "projected": {}, "meshes": []})");
+  expect_refused(copy.path(), copy.path().string() +
+                                  "/summary.json: error: is a sweep of many meshes, not a run; give one mesh: shard8 "
+                                  "project without --sweep");
+}
+
+TEST(Refused, times_that_are_not_finite) {
+  for (const char* time : {"nan", "inf", "-inf"}) {
+    const Copy copy;
+    copy.write("timing.csv", copy.text("timing.csv") + "99,forward,," + time + "," + time + "," + time + ",0\n");
+    EXPECT_THROW(read_run(copy.path()), base::Error) << time;
+  }
 }
 
 TEST(Refused, another_schema) {

@@ -53,7 +53,8 @@ TEST(MeasurementText, wrong_everywhere) {
   };
   EXPECT_EQ(changed("\"format\": 3", "\"format\": 2"), "its format is 2, and this program reads 3");
   EXPECT_NE(changed("\"format\": 3", "\"format\": \"3\""), "");
-  EXPECT_NE(changed("\"format\": 3", "\"format\": [3]"), "");
+  EXPECT_EQ(changed("\"format\": 3", "\"format\": [3]"),
+            "it is no measurement of 'trial': 'format' is a list, not a whole number");
   EXPECT_EQ(changed("\"kind\": \"trial\"", "\"kind\": \"other\""), "it is a measurement of 'other', not of 'trial'");
   EXPECT_NE(changed("\"kind\": \"trial\"", "\"kind\": 3"), "");
   EXPECT_NE(changed("\"device\": \"H100\"", "\"device\": 100"), "");
@@ -61,7 +62,7 @@ TEST(MeasurementText, wrong_everywhere) {
   EXPECT_NE(changed("\"measured\"", "\"other\""), "");
   EXPECT_NE(changed("\"measured_with\"", "\"other\""), "");
   EXPECT_EQ(reason_of(R"({"format":3,"kind":"trial","measured_with":["a"],"measured":1})"),
-            "its conditions are no object");
+            "it is no measurement of 'trial': 'measured_with' is a list, not an object");
   EXPECT_EQ(reason_of(""), "it is empty");
   for (const char* const other : {"3", "null", "[]", "{}", "\"text\"", "\xff\xfe", "cublaslt 130100 ...", "1e999"})
     EXPECT_NE(reason_of(other), "") << other;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "profile/compare/shipped_envelope.hpp"
@@ -20,6 +21,8 @@ namespace shard8::profile {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using base::json_member;
+using base::json_value;
 using Place = EnvelopeVerdict::Place;
 
 constexpr int kSchema = 1;
@@ -30,7 +33,7 @@ template <class... Args>
 }
 
 std::vector<double> bounds_of(const Json& figure, const std::string& name, const std::string& what) {
-  std::vector<double> bounds = figure.at("bound").get<std::vector<double>>();
+  std::vector<double> bounds = base::json_value<std::vector<double>>(figure, "bound");
   double before = 0;
   for (std::size_t s = 0; s < bounds.size(); ++s) {
     if (!(std::isfinite(bounds[s]) && bounds[s] > 0 && bounds[s] >= before))
@@ -44,25 +47,34 @@ std::vector<double> bounds_of(const Json& figure, const std::string& name, const
 
 Envelope parse_envelope(std::string_view text, const std::string& name) {
   Envelope envelope{.name = name, .origin = {}};
-  const Json file = Json::parse(text, nullptr, false);
+  Json file;
+  try {
+    file = base::parse_json<Json>(text);
+  } catch (const base::JsonProblem& e) {
+    refuse(name, "is no envelope ({}); give a file that envelope.pairs --write has written, or leave the file out",
+           e.what());
+  }
   if (!file.is_object() || !file.contains("roundings"))
     refuse(name, "is no envelope; give a file that envelope.pairs --write has written, or leave the file out");
-  try {
-    if (file.at("schema") != kSchema)
+  const auto read = [&] {
+    if (const Json& schema = json_member(file, "schema"); schema != kSchema)
       refuse(name, "has schema version {}, this program reads {}: use the program that wrote it",
-             file.at("schema").dump(), kSchema);
-    envelope.origin =
-        fmt::format("{}, {}", file.at("commit").get<std::string>().substr(0, 12), file.at("date").get<std::string>());
-    for (const auto& [rounding, of] : file.at("roundings").items()) {
+             base::shown_json(schema), kSchema);
+    envelope.origin = fmt::format("{}, {}", json_value<std::string>(file, "commit").substr(0, 12),
+                                  json_value<std::string>(file, "date"));
+    for (const auto& [rounding, of] : base::json_object(json_member(file, "roundings")).items()) {
       Envelope::Bounds& bounds = envelope.roundings[rounding];
-      bounds.pairs = of.at("pairs").get<std::int64_t>();
-      bounds.loss = bounds_of(of.at("loss"), name, rounding + " loss");
-      bounds.grad_norm = bounds_of(of.at("grad_norm"), name, rounding + " grad_norm");
+      bounds.pairs = json_value<std::int64_t>(of, "pairs");
+      bounds.loss = bounds_of(json_member(of, "loss"), name, rounding + " loss");
+      bounds.grad_norm = bounds_of(json_member(of, "grad_norm"), name, rounding + " grad_norm");
       if (bounds.loss.size() != bounds.grad_norm.size())
         refuse(name, "{}: {} bounds of loss, {} of grad_norm: measure the envelope again", rounding, bounds.loss.size(),
                bounds.grad_norm.size());
     }
-  } catch (const Json::exception& e) {
+  };
+  try {
+    base::in_json(file, read);
+  } catch (const base::JsonProblem& e) {
     refuse(name, "is no envelope ({}); give a file that envelope.pairs --write has written, or leave the file out",
            e.what());
   }

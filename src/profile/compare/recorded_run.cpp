@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/file_kind.hpp"
+#include "base/json.hpp"
 #include "base/plain_file.hpp"
 #include "profile/processor.hpp"
 #include "profile/report_files.hpp"
@@ -24,6 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using base::json_element;
+using base::json_list;
+using base::json_member;
+using base::json_object;
+using base::json_value;
 
 template <class... Args>
 [[noreturn]] void refuse(const fs::path& path, fmt::format_string<Args...> format, Args&&... args) {
@@ -55,11 +61,12 @@ std::string plain(const Json& value) { return value.is_string() ? value.get<std:
 
 RecordedRun::Texts texts_of(const Json& object) {
   RecordedRun::Texts texts;
-  for (const auto& [name, value] : object.items()) texts.emplace_back(name, plain(value));
+  for (const auto& [name, value] : json_object(object).items()) texts.emplace_back(name, plain(value));
   return texts;
 }
 
-double number(const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
+/// A loss or a norm: null where it was not finite.
+double number(const Json& value) { return value.is_null() ? std::nan("") : json_value<double>(value); }
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
@@ -76,15 +83,18 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
     ++line;
     if (file.eof()) refuse(path, "line {} is cut short: the run is not over or was killed; run it again", line);
     try {
-      const Json step = Json::parse(text);
-      const auto index = step.at("step").get<std::int64_t>();
-      run.loss[index] = number(step.at("loss"));
-      if (step.contains("validation_loss")) run.validation[index] = number(step.at("validation_loss"));
-      run.grad_norm[index] = number(step.at("grad_norm"));
-      run.tokens_per_step = step.at("tokens").get<std::int64_t>();
-      if (index >= first) step_s.push_back(number(step.at("step_s")));
-    } catch (const Json::exception&) {
-      refuse(path, "line {} is not a step's metrics: the file is damaged or no metrics.jsonl of a run", line);
+      const Json step = base::parse_json<Json>(text);
+      base::in_json(step, [&] {
+        const auto index = json_value<std::int64_t>(step, "step");
+        run.loss[index] = number(json_member(step, "loss"));
+        if (step.contains("validation_loss")) run.validation[index] = number(json_member(step, "validation_loss"));
+        run.grad_norm[index] = number(json_member(step, "grad_norm"));
+        run.tokens_per_step = json_value<std::int64_t>(step, "tokens");
+        if (index >= first) step_s.push_back(json_value<double>(step, "step_s"));
+      });
+    } catch (const base::JsonProblem& e) {
+      refuse(path, "line {} is not a step's metrics: {}: the file is damaged or no metrics.jsonl of a run", line,
+             e.what());
     }
   }
   if (file.bad()) refuse(path, "cannot be read behind line {}; copy it again", line);
@@ -110,7 +120,8 @@ std::map<std::string, std::vector<double>> read_timing(const fs::path& path) {
     const bool whole_row = cells.size() == 7;
     const std::string& cell = cells[!whole_row ? 0 : cells[1] == "step" ? 5 : 4];
     const auto [end, status] = std::from_chars(cell.data(), cell.data() + cell.size(), seconds);
-    if (!whole_row || status != std::errc() || end != cell.data() + cell.size())
+    const bool is_time = std::isfinite(seconds);
+    if (!whole_row || status != std::errc() || end != cell.data() + cell.size() || !is_time)
       refuse(path, "line {} is not a row of times: the file is half-written or damaged; run it again", line);
     std::string part = cells[2].substr(0, cells[2].find(" (emulated)"));
     times[cells[1] + (part.empty() ? "" : " " + part)].push_back(seconds);
@@ -119,118 +130,130 @@ std::map<std::string, std::vector<double>> read_timing(const fs::path& path) {
 }
 
 void read_collectives(const Json& rows, RecordedRun& run) {
-  for (const Json& row : rows) {
-    const std::string name = fmt::format("{} {}({}) {}", plain(row.at("operation")), plain(row.at("group")),
-                                         row.at("group_size").get<int>(), plain(row.at("dtype")));
+  for (const Json& row : json_list(rows)) {
+    const std::string name =
+        fmt::format("{} {}({}) {}", plain(json_member(row, "operation")), plain(json_member(row, "group")),
+                    json_value<int>(row, "group_size"), plain(json_member(row, "dtype")));
     auto& all = run.collectives;
     auto at = std::find_if(all.begin(), all.end(), [&](const auto& known) { return known.name == name; });
     if (at == all.end()) at = all.insert(at, {.name = name});
-    const double calls = row.at("calls_per_step").get<double>();
+    const double calls = json_value<double>(row, "calls_per_step");
     at->calls += calls;
-    at->bytes += calls * row.at("bytes").get<double>();
-    at->total_s += row.at("total_s_per_step").get<double>();
-    at->exposed_s += row.at("exposed_s_per_step").get<double>();
+    at->bytes += calls * json_value<double>(row, "bytes");
+    at->total_s += json_value<double>(row, "total_s_per_step");
+    at->exposed_s += json_value<double>(row, "exposed_s_per_step");
   }
 }
 
 void read_experts(const Json& experts, RecordedRun& run) {
-  const Json& tokens = experts.at("tokens");
-  const double mean = tokens.at("mean").get<double>();
-  run.experts = {{"tokens of an expert, most by mean", mean > 0 ? tokens.at("most").get<double>() / mean : 0},
-                 {"rows of the busiest rank by mean", experts.at("busiest").get<double>()},
-                 {"rounds of a layer", experts.at("rounds").at("mean").get<double>()}};
+  const Json& tokens = json_member(experts, "tokens");
+  const double mean = json_value<double>(tokens, "mean");
+  run.experts = {{"tokens of an expert, most by mean", mean > 0 ? json_value<double>(tokens, "most") / mean : 0},
+                 {"rows of the busiest rank by mean", json_value<double>(experts, "busiest")},
+                 {"rounds of a layer", json_value<double>(json_member(experts, "rounds"), "mean")}};
 }
 
 /// "vm x 4, other x 2", by name.
 std::string hosts_text(const Json& hosts) {
   std::map<std::string, int> counts;
-  for (const Json& host : hosts) ++counts[plain(host)];
+  for (const Json& host : json_list(hosts)) ++counts[plain(host)];
   std::string text;
   for (const auto& [host, ranks] : counts) text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", host, ranks);
   return text;
 }
 
 std::string busy_text(const Json& processor) {
-  if (!processor.at("busy").get<bool>()) return {};
-  const auto rank = processor.at("worst_rank").get<std::size_t>();
-  const double without_core = processor.at("without_core").at(rank).get<double>();
+  if (!json_value<bool>(processor, "busy")) return {};
+  const auto rank = json_value<std::size_t>(processor, "worst_rank");
+  const double without_core = json_value<double>(json_element(json_member(processor, "without_core"), rank));
   if (without_core <= kWithoutCore && processor.contains("other_programs")) {
-    const auto others = processor.at("other_programs").get<std::vector<double>>();
+    const auto others = json_value<std::vector<double>>(processor, "other_programs");
     const auto most = std::max_element(others.begin(), others.end());
     if (most != others.end() && *most > kOthers)
       return fmt::format("other programs took {:.1f} % of the CPUs of rank {}", 100 * *most, most - others.begin());
   }
   return fmt::format("rank {} had work and no core for {:.1f} % of its time, with {:.0f} involuntary switches/s", rank,
-                     100 * without_core, processor.at("involuntary_switches_per_s").at(rank).get<double>());
+                     100 * without_core,
+                     json_value<double>(json_element(json_member(processor, "involuntary_switches_per_s"), rank)));
 }
 
 void read_summary(const Json& summary, RecordedRun& run) {
   run.has_summary = true;
-  run.version = texts_of(summary.at("version"));
-  for (const auto& [group, keys] : summary.at("deck").items())
-    for (const auto& [key, value] : keys.items()) run.deck.emplace_back(group + "." + key, plain(value));
-  run.run = texts_of(summary.at("run"));
+  run.version = texts_of(json_member(summary, "version"));
+  for (const auto& [group, keys] : json_object(json_member(summary, "deck")).items())
+    for (const auto& [key, value] : json_object(keys).items()) run.deck.emplace_back(group + "." + key, plain(value));
+  run.run = texts_of(json_member(summary, "run"));
   if (summary.contains("gpu"))
-    for (const auto& [name, text] : texts_of(summary.at("gpu"))) run.version.emplace_back("gpu " + name, text);
-  run.environment = texts_of(summary.at("environment"));
-  if (summary.contains("date")) run.date = plain(summary.at("date"));
-  run.hosts = hosts_text(summary.at("hosts"));
-  run.ranks = summary.at("ranks").get<std::int64_t>();
+    for (const auto& [name, text] : texts_of(json_member(summary, "gpu")))
+      run.version.emplace_back("gpu " + name, text);
+  run.environment = texts_of(json_member(summary, "environment"));
+  if (summary.contains("date")) run.date = plain(json_member(summary, "date"));
+  run.hosts = hosts_text(json_member(summary, "hosts"));
+  run.ranks = json_value<std::int64_t>(summary, "ranks");
   if (summary.contains("projected")) {
-    const Json& projected = summary.at("projected");
-    const Json& step = projected.at("step_s");
-    run.projected = {plain(projected.at("machine")), step.at("low").get<double>(), step.at("high").get<double>()};
+    const Json& projected = json_member(summary, "projected");
+    const Json& step = json_member(projected, "step_s");
+    run.projected = {plain(json_member(projected, "machine")), json_value<double>(step, "low"),
+                     json_value<double>(step, "high")};
   }
   if (summary.contains("processor")) {
-    const Json& processor = summary.at("processor");
+    const Json& processor = json_member(summary, "processor");
     run.busy = busy_text(processor);
     const auto largest = [&](const char* name) {
-      const auto by_rank = processor.value(name, std::vector<double>());
+      const auto by_rank =
+          processor.contains(name) ? json_value<std::vector<double>>(processor, name) : std::vector<double>();
       return by_rank.empty() ? 0 : *std::max_element(by_rank.begin(), by_rank.end());
     };
     run.core_work_s = largest("core_work_s");
     run.core_slowed = largest("core_slowed");
   }
-  run.p50_s = summary.at("steps").at("p50_s").get<double>();
-  if (summary.contains("skeleton")) run.skeleton = plain(summary.at("skeleton"));
-  const Json& figures = summary.at("figures");
-  if (run.skeleton.empty()) run.tokens_per_s = figures.at("tokens_per_s").get<double>();
-  if (summary.contains("energy_missing")) run.energy_missing = plain(summary.at("energy_missing"));
+  run.p50_s = json_value<double>(json_member(summary, "steps"), "p50_s");
+  if (summary.contains("skeleton")) run.skeleton = plain(json_member(summary, "skeleton"));
+  const Json& figures = json_member(summary, "figures");
+  if (run.skeleton.empty()) run.tokens_per_s = json_value<double>(figures, "tokens_per_s");
+  if (summary.contains("energy_missing")) run.energy_missing = plain(json_member(summary, "energy_missing"));
   if (summary.contains("energy")) {
-    const Json& energy = summary.at("energy");
-    run.joules_per_token = energy.value("joules_per_token", 0.0);  // a skeleton has none
-    run.watts = energy.at("mean_watts").get<double>();
+    const Json& energy = json_member(summary, "energy");
+    if (energy.contains("joules_per_token"))  // a skeleton has none
+      run.joules_per_token = json_value<double>(energy, "joules_per_token");
+    run.watts = json_value<double>(energy, "mean_watts");
     if (!energy.contains("counted")) run.energy_of = "projected devices";
     if (energy.contains("counted"))
-      for (const auto& [kind, joules] : energy.at("counted").items())
+      for (const auto& [kind, joules] : json_object(json_member(energy, "counted")).items())
         run.energy_of += (run.energy_of.empty() ? "" : ", ") + kind;
   }
-  for (const Json& row : summary.at("phases")) {
-    const std::string part = plain(row.at("part"));
-    const std::string name = plain(row.at("phase")) + (part.empty() ? "" : " " + part);
-    const double mean_s = row.at("mean_s").get<double>();
+  for (const Json& row : json_list(json_member(summary, "phases"))) {
+    const std::string part = plain(json_member(row, "part"));
+    const std::string name = plain(json_member(row, "phase")) + (part.empty() ? "" : " " + part);
+    const double mean_s = json_value<double>(row, "mean_s");
     if (name == "step")
       run.mean_s = mean_s;
     else
       run.phases.push_back({name, mean_s});
   }
   if (summary.contains("exchanges"))
-    for (const Json& row : summary.at("exchanges"))
-      run.exchanges.push_back({plain(row.at("exchange")), row.at("mean_s").get<double>()});
-  if (summary.contains("experts")) read_experts(summary.at("experts"), run);
-  read_collectives(summary.at("collectives"), run);
-  for (const Json& row : summary.at("casts"))
-    run.casts.push_back({plain(row.at("tensor")) + " " + plain(row.at("dtype")), row.at("elements").get<double>(),
-                         row.at("saturated").get<double>(), row.at("flushed").get<double>(),
-                         row.at("scale_change").get<double>()});
-  for (const Json& row : summary.at("memory_per_rank"))
-    run.memory.emplace_back(plain(row.at("kind")), row.at("bytes").get<double>());
+    for (const Json& row : json_list(json_member(summary, "exchanges")))
+      run.exchanges.push_back({plain(json_member(row, "exchange")), json_value<double>(row, "mean_s")});
+  if (summary.contains("experts")) read_experts(json_member(summary, "experts"), run);
+  read_collectives(json_member(summary, "collectives"), run);
+  for (const Json& row : json_list(json_member(summary, "casts")))
+    run.casts.push_back({plain(json_member(row, "tensor")) + " " + plain(json_member(row, "dtype")),
+                         json_value<double>(row, "elements"), json_value<double>(row, "saturated"),
+                         json_value<double>(row, "flushed"), json_value<double>(row, "scale_change")});
+  for (const Json& row : json_list(json_member(summary, "memory_per_rank")))
+    run.memory.emplace_back(plain(json_member(row, "kind")), json_value<double>(row, "bytes"));
 }
 
 Json parse_summary(const fs::path& path) {
-  Json summary = Json::parse(text_of(path), nullptr, false);
-  if (summary.is_discarded() || !summary.is_object())
-    refuse(path, "is not complete JSON: the file is half-written or damaged; run it again");
+  Json summary;
+  try {
+    summary = base::parse_json<Json>(text_of(path));
+  } catch (const base::JsonProblem& e) {
+    refuse(path, "is not complete JSON: {}: the file is half-written or damaged; run it again", e.what());
+  }
+  if (!summary.is_object()) refuse(path, "is no JSON object: the file is damaged or another kind of file");
+  if (summary.contains("meshes"))
+    refuse(path, "is a sweep of many meshes, not a run; give one mesh: shard8 project without --sweep");
   if (!summary.contains("schema")) return summary;
   const Json& schema = summary["schema"];
   if (!schema.is_number_unsigned() || schema < 1 || schema > kSummarySchema)
@@ -256,25 +279,28 @@ void set_errors(RecordedRun& run, const std::map<std::string, std::vector<double
 RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
   RecordedRun run{.name = given.string()};
   const Json summary = parse_summary(path);
-  try {
+  const auto read = [&] {
     read_summary(summary, run);
     if (run.projected) {
       const auto& [machine, low_s, high_s] = *run.projected;
       if (!(0 < low_s && low_s <= run.mean_s && run.mean_s <= high_s))
         refuse(path, "projected.step_s: low {} s, a step of {} s and high {} s do not ascend: project it again", low_s,
                run.mean_s, high_s);
-      return run;  // files beside it are not of this step
+      return;  // files beside it are not of this step
     }
-    const Json& output = summary.at("deck").at("output");
-    const fs::path metrics = path.parent_path() / plain(output.at("metrics"));
-    const fs::path timing = path.parent_path() / plain(output.at("timing"));
+    const Json& output = json_member(json_member(summary, "deck"), "output");
+    const fs::path metrics = path.parent_path() / plain(json_member(output, "metrics"));
+    const fs::path timing = path.parent_path() / plain(json_member(output, "timing"));
     std::vector<double> step_s;
     if (run.skeleton.empty() && kind_of(metrics).is_there())
-      step_s = read_metrics(metrics, summary.at("steps").at("first").get<std::int64_t>(), run);
+      step_s = read_metrics(metrics, json_value<std::int64_t>(json_member(summary, "steps"), "first"), run);
     set_errors(run, kind_of(timing).is_there() ? read_timing(timing) : std::map<std::string, std::vector<double>>(),
                step_s);
-  } catch (const Json::exception& e) {
-    refuse(path, "is not a summary of a run ({}); run it again", e.what());
+  };
+  try {
+    base::in_json(summary, read);
+  } catch (const base::JsonProblem& e) {
+    refuse(path, "is not a whole summary of a run: {}; run it again", e.what());
   }
   return run;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
@@ -142,14 +143,14 @@ std::optional<T> named(std::span<const T> values, std::string_view name) {
   return found == values.end() ? std::nullopt : std::optional(*found);
 }
 
-/// Nothing for an exchange or a method that this program does not have. Throws Json::exception or Error(failed) for
+/// Nothing for an exchange or a method that this program does not have. Throws base::JsonFault or Error(failed) for
 /// what is no row.
 std::optional<Row> row_of(const Json& json) {
-  const auto key = json.at("key").get<std::string>(), method = json.at("method").get<std::string>();
-  Row row{.plain_s = json.at("plain_s").get<double>(), .method_s = json.at("method_s").get<double>()};
+  const auto key = base::json_value<std::string>(json, "key"), method = base::json_value<std::string>(json, "method");
+  Row row{.plain_s = base::json_value<double>(json, "plain_s"), .method_s = base::json_value<double>(json, "method_s")};
   if (!(row.plain_s >= 0) || !(row.method_s >= 0))
     base::fail(base::ExitCode::failed, "{} has a time below 0", base::quotable(key));
-  const auto chosen = json.at("chosen").get<std::string>();
+  const auto chosen = base::json_value<std::string>(json, "chosen");
   if (chosen != "off" && chosen != method)
     base::fail(base::ExitCode::failed, "'{}' of {} is neither off nor {}", base::quotable(chosen), base::quotable(key),
                base::quotable(method));
@@ -201,15 +202,15 @@ profile::Measurement overlap_measurement(const profile::Conditions& conditions, 
 
 std::optional<std::vector<Row>> rows_of(const profile::Measurement& measurement, std::string& reason) {
   try {
-    const Json payload = Json::parse(measurement.payload);
-    const Json& keys = payload.at("keys");
-    if (!keys.is_array()) base::fail(base::ExitCode::failed, "its keys are no list");
-    std::vector<Row> rows;
-    for (const Json& json : keys)
-      if (const auto row = row_of(json)) rows.push_back(*row);
-    return rows;
-  } catch (const Json::exception& e) {
-    reason = fmt::format("it is no choice of overlap methods: {}", base::quotable(e.what()));
+    const Json payload = base::parse_json<Json>(measurement.payload);
+    return base::in_json(payload, [&] {
+      std::vector<Row> rows;
+      for (const Json& json : base::json_list(base::json_member(payload, "keys")))
+        if (const auto row = row_of(json)) rows.push_back(*row);
+      return rows;
+    });
+  } catch (const base::JsonProblem& e) {
+    reason = fmt::format("it is no choice of overlap methods: {}", e.what());
   } catch (const base::Error& e) {
     reason = e.what();
   }
