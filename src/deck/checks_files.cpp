@@ -54,6 +54,12 @@ class FileChecker {
     return is_folder(here) || (here.is_relative() && !is_there(here) && is_folder(folder_ / here));
   }
 
+  // Whether nothing is found under this name.
+  bool is_missing(const std::string& name) const {
+    const fs::path here = name;
+    return !is_there(here) && (here.is_absolute() || !is_there(folder_ / here));
+  }
+
   // Whether the name is that of a link to nowhere, which may have led to a folder.
   bool names_dangling(const std::string& name) const {
     const fs::path here = name;
@@ -128,7 +134,9 @@ void find_inputs(const Checker& check, FileChecker& files, Reading& reading, con
     const bool object = model.init_file.find(":/") != std::string::npos;
     const bool index =
         model.init_file.ends_with(".safetensors") || model.init_file.ends_with(".safetensors.index.json");
-    if (index || (!object && (files.names_folder(model.init_file) || files.names_dangling(model.init_file)))) {
+    const bool hdf5 = model.init_file.ends_with(".h5") || model.init_file.ends_with(".hdf5");
+    const bool folder = files.names_folder(model.init_file) || files.names_dangling(model.init_file);
+    if (index || (!object && (folder || (!hdf5 && files.is_missing(model.init_file))))) {
       files.find("model.init_file", model.init_file, {}, true);
     } else {
       files.find_object(

@@ -111,15 +111,27 @@ void Diagnostics::throw_if_any() const {
   if (!empty()) throw base::Error(base::ExitCode::deck, text());
 }
 
+std::string with_line_feeds(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r')
+      out += text[i];
+    else if (text.substr(i + 1, 1) != "\n")
+      out += '\n';
+  }
+  return out;
+}
+
 std::vector<std::string> split_lines(std::string_view text) {
+  const std::string lines_of_text = with_line_feeds(text);
+  std::string_view rest = lines_of_text;
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    lines.emplace_back(line);
+  while (!rest.empty()) {
+    const auto end = rest.find('\n');
+    lines.emplace_back(rest.substr(0, end));
     if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
+    rest.remove_prefix(end + 1);
   }
   return lines;
 }

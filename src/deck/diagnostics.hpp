@@ -24,7 +24,11 @@ struct Span {
   int length = 0;
 };
 
-/// Splits a text at line feeds. A carriage return before a line feed is removed.
+/// The text with a line feed at the end of each line. Lines end with a line feed, a carriage return, or the two in this
+/// order.
+std::string with_line_feeds(std::string_view text);
+
+/// Splits a text at the ends of its lines, which are those of with_line_feeds().
 std::vector<std::string> split_lines(std::string_view text);
 
 /// Collects the errors of a deck, so that all of them are reported at once:

@@ -22,6 +22,7 @@ class NamelistScanner {
     int column = 1;
   };
 
+  /// Lines end with line feeds.
   explicit NamelistScanner(std::string_view text) : text_(text) {}
 
   const Mark& mark() const { return at_; }
@@ -60,7 +61,7 @@ class NamelistScanner {
   Mark at_;
 };
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
@@ -155,7 +156,7 @@ std::string NamelistScanner::take_value() {
 std::optional<std::string> NamelistScanner::take_string() {
   const char quote = take();
   std::string value;
-  while (!at_end() && peek() != '\n' && peek() != '\r') {
+  while (!at_end() && peek() != '\n') {
     const char c = take();
     if (c != quote) {
       value += c;
@@ -332,7 +333,8 @@ class NamelistReader {
 }  // namespace
 
 RawDeck read_namelist(Diagnostics& errors, int source, std::string_view text) {
-  return NamelistReader(errors, source, text).read();
+  const std::string lines = with_line_feeds(text);
+  return NamelistReader(errors, source, lines).read();
 }
 
 }  // namespace shard8::deck

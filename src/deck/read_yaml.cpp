@@ -16,6 +16,7 @@ namespace shard8::deck {
 namespace {
 
 constexpr const char* kNoAnchors = "anchors and aliases have no place in a deck";
+constexpr const char* kNoTags = "tags have no place in a deck";
 constexpr const char* kShape = "a deck is groups of keys: 'group:', then lines '  key: value'";
 
 // The deepest collections that are read; deeper ones end the reading. Chosen: a deck has two levels.
@@ -60,7 +61,10 @@ class DeckEvents : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    if (!wanted(mark, tag, anchor)) return;
+    if (skipped_ > 0 || stopped()) return;
+    if (const Refusal refusal = refusal_of(mark, tag, anchor); refusal.message != nullptr) {
+      return reject_scalar(span(mark, 1), refusal);
+    }
     Token token{value, tag == "!", span(mark, value.size())};
     const bool one_line = measure(token);
     if (depth_ == 0) {
@@ -131,12 +135,33 @@ class DeckEvents : public YAML::EventHandler {
   // Whether the node is to be read: false inside a rejected collection. Reports an anchor or a tag of the node.
   bool wanted(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (skipped_ > 0 || stopped()) return false;
-    if (anchor != YAML::NullAnchor) {
-      build_.error(span(mark, 1), kNoAnchors, "write the value");
-    } else if (!tag.empty() && tag != "?" && tag != "!") {
-      build_.error(span(mark, 1), "tags have no place in a deck", "write the value alone");
+    if (const Refusal refusal = refusal_of(mark, tag, anchor); refusal.message != nullptr) {
+      build_.error(span(mark, 1), refusal.message, refusal.hint);
     }
     return true;
+  }
+
+  struct Refusal {
+    const char* message = nullptr;  // null: the node has neither an anchor nor a tag
+    const char* hint = nullptr;
+  };
+
+  // The parser gives the tag '!' to texts in quotes, too, and tells no tag of a null. So the source counts.
+  Refusal refusal_of(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
+    if (anchor != YAML::NullAnchor) return {kNoAnchors, "write the value"};
+    const bool named = !tag.empty() && tag != "?" && tag != "!";
+    if (named || build_.rest_of_line(span(mark, 1)).starts_with('!')) return {kNoTags, "write the value alone"};
+    return {};
+  }
+
+  // Skips a scalar with an anchor or a tag, which stands between the mark and the text.
+  void reject_scalar(const Span& where, const Refusal& refusal) {
+    const bool root = depth_ == 0, value = root || pass_over();
+    if (value && depth_ == 2 && !bad_key_) return build_.rejected(key_, where, refusal.message, refusal.hint);
+    build_.error(where, refusal.message, refusal.hint);
+    if (root) reject_root(where, "a single value");
+    if (!value) build_.incomplete();  // it may be a required key
+    if (value && depth_ == 1 && !bad_key_) build_.group_has_value();
   }
 
   void reject_root(const Span& where, const char* what) {
@@ -235,6 +260,34 @@ bool indented_by_tab(Diagnostics& errors, int source) {
   return any;
 }
 
+// Adds an error for each directive, which the parser passes over, wherever it stands. A version of YAML that is read
+// may be named before the document. No line of a deck begins with '%' otherwise.
+bool has_directives(Diagnostics& errors, int source) {
+  bool any = false, before = true;
+  const auto& lines = errors.source(source).lines;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    const auto begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    if (line[0] != '%') {
+      before = false;
+      continue;
+    }
+    const std::string name = line.substr(0, line.find_first_of(" \t"));
+    const auto value = line.find_first_not_of(" \t", name.size());
+    const std::string version =
+        value == std::string::npos ? "" : line.substr(value, line.find_first_of(" \t", value) - value);
+    const bool known = version == "1.1" || version == "1.2";
+    if (before && name == "%YAML" && known) continue;
+    errors.error({source, static_cast<int>(i) + 1, 1, static_cast<int>(line.size())},
+                 name == "%YAML" && !known ? fmt::format("a deck is YAML 1.1 or 1.2, and not '{}'", version)
+                                           : fmt::format("the directive '{}' has no place in a deck", name),
+                 "take the line out");
+    any = true;
+  }
+  return any;
+}
+
 // Adds an error if the line above line `at` (from 0), blank lines and comments left out, is one word: a group whose
 // colon is missing. The parser stops at the keys below it.
 bool name_without_colon(Diagnostics& errors, int source, int at) {
@@ -258,10 +311,11 @@ bool name_without_colon(Diagnostics& errors, int source, int at) {
 
 RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text) {
   DeckEvents events(errors, source);
-  bool complete = !indented_by_tab(errors, source);
+  const bool tabs = indented_by_tab(errors, source), directives = has_directives(errors, source);
+  bool complete = !tabs && !directives;
   if (complete) {
     try {
-      std::istringstream stream(text);
+      std::istringstream stream(with_line_feeds(text));
       YAML::Parser parser(stream);
       while (!events.stopped() && parser.HandleNextDocument(events)) {
       }

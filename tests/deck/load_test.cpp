@@ -188,6 +188,71 @@ TEST(Load, line_ends_and_byte_order_marks_do_not_matter) {
     std::string dos = "\xef\xbb\xbf";
     for (const char c : plain) dos += c == '\n' ? std::string("\r\n") : std::string(1, c);
     EXPECT_EQ(to_yaml(load_text(dos, name).config), to_yaml(load_text(plain, name).config));
+    std::string carriage_returns = plain;
+    std::replace(carriage_returns.begin(), carriage_returns.end(), '\n', '\r');
+    EXPECT_EQ(to_yaml(load_text(carriage_returns, name).config), to_yaml(load_text(plain, name).config)) << name;
+  }
+}
+
+TEST(Load, a_carriage_return_ends_a_line) {
+  EXPECT_EQ(split_lines("a\rb\r\nc\n\rd\r"), (std::vector<std::string>{"a", "b", "c", "", "d"}));
+  const std::string namelist = std::string(kNamelistDeck) + "! a comment\r&moe experts=4, ffn='a\rb' /\n";
+  const std::string yaml = std::string(kLeastDeck) + "# a comment\rmoe: {experts: 4, ffn: \"a\rb\"}\n";
+  EXPECT_NE(message_of(namelist, "a.nml").find("this text is not closed on its line\n   31 | &moe experts=4, ffn='a\n"),
+            std::string::npos)
+      << message_of(namelist, "a.nml");
+  EXPECT_NE(message_of(yaml, "a.yaml").find("the value of 'ffn' does not end on its line\n    7 | moe: {experts: 4, "),
+            std::string::npos)
+      << message_of(yaml, "a.yaml");
+}
+
+TEST(Load, weights_that_are_not_there) {
+  const Folder folder;
+  const std::string deck = folder.file("a.yaml", kLeastDeck);
+  const auto message = [&](const std::string& file) {
+    return message_of(kLeastDeck, deck, {"model.init_file=" + file});
+  };
+  for (const char* name : {"none", "none/", "none.json", "none.safetensors"})
+    EXPECT_NE(message(name).find(std::string("model.init_file: '") + name + "' does not exist"), std::string::npos)
+        << message(name);
+  folder.file("weights", "");
+  for (const char* name : {"none.h5", "none.hdf5", "weights"})
+    EXPECT_NE(message(name).find("names no object in an HDF5 file"), std::string::npos) << message(name);
+}
+
+TEST(Load, directives_of_yaml) {
+  for (const char* version : {"%YAML 1.1\n---\n", "# text\n\n%YAML 1.2 # text\n---\n"})
+    EXPECT_EQ(load_text(std::string(version) + kLeastDeck, "a.yaml").config.run.steps, 20) << version;
+  EXPECT_EQ(
+      message_of(std::string("# text\n%YAML\n%FOO\n---\n") + kLeastDeck + "# %FOO\n", "a.yaml"),
+      "a.yaml:2:1: error: a deck is YAML 1.1 or 1.2, and not ''\n    2 | %YAML\n      | ^~~~~  take the line out\n"
+      "a.yaml:3:1: error: the directive '%FOO' has no place in a deck\n    3 | %FOO\n      | ^~~~  take the line "
+      "out");
+  for (const char* end : {"%FOO bar\n", "...\n%FOO\n", "%YAML 1.2\n"}) {
+    const std::string message = message_of(std::string(kLeastDeck) + end, "a.yaml");
+    EXPECT_NE(message.find("has no place in a deck"), std::string::npos) << message;
+  }
+}
+
+TEST(Load, tags_and_anchors_are_one_error) {
+  const std::string head =
+      "run: {steps: 20}\ndata: {kind: synthetic, batch: 8}\noptimizer: {lr: 1e-3}\nmodel:\n  "
+      "hidden: 64\n  ffn: 192\n  layers: 2\n  heads: 4\n  vocab: 256\n";
+  ASSERT_EQ(message_of(head + "  seq: 32\n", "a.yaml"), "");
+  for (const char* tag : {"!", "!!int", "!a", "!<tag:yaml.org,2002:int>", "&a"}) {
+    for (const char* value : {" 32", " \"32\"", "\n    32"}) {
+      const std::string message = message_of(head + "  seq: " + tag + value + "\n", "a.yaml");
+      EXPECT_EQ(message.find("error: "), message.rfind("error: ")) << message;
+      EXPECT_TRUE(message.starts_with("a.yaml:10:8: error: ")) << message;
+      EXPECT_NE(message.find(tag[0] == '&' ? "anchors and aliases have" : "tags have"), std::string::npos) << message;
+    }
+    for (const std::string& deck :
+         {head + "  " + tag + " seq: 32\n", head + "  seq: 32\n" + tag + " mesh: {shard: 2}\n",
+          head + "  seq: 32\nmesh: " + tag + " {shard: 2}\n"}) {
+      const std::string message = message_of(deck, "a.yaml");
+      EXPECT_NE(message.find("no place in a deck"), std::string::npos) << message;
+      EXPECT_EQ(message.find("error: "), message.rfind("error: ")) << message;
+    }
   }
 }
 
