@@ -73,6 +73,8 @@ constexpr Reader kReaders[] = {
     {"moe.skew", "moe.routing",
      [](const Config& c) { return !has_experts(c) || c.model.moe.routing == MoeRouting::zipf; }},
     {"moe.dispatch", "fp8.recipe", [](const Config& c) { return !has_experts(c) || in_fp8(c); }},
+    {"moe.dispatch", "fp8.last_layers_bf16",  // at least the last layer has experts, so no other key takes all out
+     [](const Config& c) { return !has_experts(c) || !in_fp8(c) || c.fp8.layers_with_experts(c.model) > 0; }},
     {"fp8.format", "fp8.recipe", in_fp8},
     {"fp8.amax_history", "fp8.recipe", delayed},
     {"fp8.amax_algo", "fp8.recipe", delayed},

@@ -414,7 +414,7 @@ void resolve_defaults(Reading& reading) {
   if (derived("fp8.power_of_2_scales", "fp8.recipe")) {
     c.fp8.power_of_2_scales = c.fp8.recipe == Recipe::block || c.fp8.recipe == Recipe::mxfp8;
   }
-  if (c.model.moe.on() && c.fp8.on() && c.model.moe.dispatch == MoeDispatch::automatic)
+  if (c.fp8.layers_with_experts(c.model) > 0 && c.model.moe.dispatch == MoeDispatch::automatic)
     c.model.moe.dispatch = c.fp8.per_tensor() ? MoeDispatch::fp8 : MoeDispatch::bf16;
   if (c.fsdp.gather == Gather::automatic) {
     const bool bf16 = c.precision.compute == FloatType::bf16;

@@ -119,14 +119,20 @@ class BlockChecker {
   }
 
   void check_mlp() const {
-    if (check_.sound({"moe.experts", "moe.dense_layers", "model.layers"}) && config_.model.expert_layers() > 0) {
-      const std::int64_t ffn = config_.model.moe.ffn;  // experts are not cut by tensor
+    const ModelConfig& m = config_.model;
+    if (!check_.sound({"model.layers", "fp8.first_layers_bf16", "fp8.last_layers_bf16"})) return;
+    Fp8Config fp8 = config_.fp8;
+    if (fp8.first_layers_bf16 + fp8.last_layers_bf16 >= m.layers)  // an error of its own; all layers count then
+      fp8.first_layers_bf16 = fp8.last_layers_bf16 = 0;
+    const bool layers_known = check_.sound({"moe.experts", "moe.dense_layers"});
+    if (layers_known && fp8.layers_with_experts(m) > 0) {
+      const std::int64_t ffn = m.moe.ffn;  // experts are not cut by tensor
       if (check_.sound({"moe.ffn"}) && ffn % block_ != 0)
         check_.fail({"moe.ffn", "fp8.recipe"}, failure(check_.shown("moe.ffn")),
                     hint() + nearest("moe.ffn", ffn, block_));
-      if (config_.model.expert_layers() == config_.model.layers) return;
     }
-    const std::int64_t ffn = config_.model.ffn;
+    if (layers_known && fp8.layers_with_ffn(m) == 0) return;
+    const std::int64_t ffn = m.ffn;
     if (!check_.sound({"model.ffn", "mesh.tensor"}) || ffn % tensor_ != 0) return;
     check_local("model.ffn", "model.ffn", std::to_string(ffn), ffn);
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -133,6 +134,17 @@ struct Fp8Config {
   std::int64_t last_layers_bf16 = 0;        ///< last layers that stay in the compute type
 
   bool on() const { return recipe != Recipe::none; }
+  /// The number of the model's layers in FP8 that have experts, and of those that have a feed-forward block.
+  std::int64_t layers_with_experts(const ModelConfig& model) const {
+    if (!on() || !model.moe.on()) return 0;
+    const std::int64_t first = std::max(first_layers_bf16, model.moe.dense_layers);
+    return std::max(model.layers - last_layers_bf16 - first, std::int64_t{0});
+  }
+  std::int64_t layers_with_ffn(const ModelConfig& model) const {
+    if (!on()) return 0;
+    const std::int64_t all = std::max(model.layers - last_layers_bf16 - first_layers_bf16, std::int64_t{0});
+    return all - layers_with_experts(model);
+  }
   /// Whether a matrix has one scale.
   bool per_tensor() const { return recipe == Recipe::delayed || recipe == Recipe::current; }
 };
@@ -270,6 +282,11 @@ struct OutputConfig {
 /// All keys of a deck. One that load() returned is checked and complete. Each part of the program gets a copy of the
 /// structs that it needs.
 struct Config {
+  /// Whether layers in FP8 cast the rows of experts before they are sent.
+  bool sends_rows_in_fp8() const {
+    return model.moe.dispatch == MoeDispatch::fp8 && fp8.layers_with_experts(model) > 0;
+  }
+
   ModelConfig model;
   MeshConfig mesh;
   PrecisionConfig precision;

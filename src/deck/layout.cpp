@@ -36,7 +36,7 @@ std::string describe_experts(const Config& config) {
                      moe.experts_per_token, moe.experts, to_string(moe.routing),
                      moe.routing == MoeRouting::zipf ? fmt::format(" with skew {}", format_real(moe.skew)) : "",
                      format_real(moe.balance), ranks, format_real(moe.capacity),
-                     moe.dispatch == MoeDispatch::fp8 ? ", rows are sent in FP8" : "");
+                     config.sends_rows_in_fp8() ? ", rows are sent in FP8" : "");
 }
 
 std::string describe_model(const ModelConfig& m) {

@@ -76,10 +76,8 @@ bool proj_wgrad_can_wait(const Config& config) {
 }
 
 bool dispatch_can_go_in_parts(const Config& config) {
-  if (!config.fp8.on() || config.model.moe.dispatch == MoeDispatch::fp8) return true;
-  const std::int64_t plain = std::max(config.fp8.first_layers_bf16 - config.model.moe.dense_layers, std::int64_t{0}) +
-                             config.fp8.last_layers_bf16;
-  return std::min(plain, config.model.expert_layers()) > 0;
+  if (!config.fp8.on() || config.sends_rows_in_fp8()) return true;
+  return config.fp8.layers_with_experts(config.model) < config.model.expert_layers();
 }
 
 bool rounds_have_parts(const Config& config) {

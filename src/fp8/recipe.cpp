@@ -33,8 +33,8 @@ Recipe Recipe::make(const deck::Config& config) {
   r.first_layer = fp8.first_layers_bf16;
   r.layers = config.model.layers - fp8.first_layers_bf16 - fp8.last_layers_bf16;
   if (!config.model.moe.on()) return r;
-  r.dense_layers = std::clamp(config.model.moe.dense_layers - r.first_layer, std::int64_t{0}, r.layers);
-  if (r.dense_layers < r.layers) r.experts = config.model.moe.experts;
+  r.dense_layers = fp8.layers_with_ffn(config.model);
+  if (fp8.layers_with_experts(config.model) > 0) r.experts = config.model.moe.experts;
   return r;
 }
 

@@ -99,8 +99,9 @@ struct Recipe {
   /// The number of which the tokens and widths of products must be multiples, so that blocks are whole and products on
   /// devices are aligned: 16 with one scale a matrix, 32 with mxfp8, 128 with block, 1 without a recipe.
   std::int64_t multiple() const;
-  /// Layers in FP8 with experts.
+  /// Layers in FP8 with experts, and those with a feed-forward block.
   std::int64_t expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
+  std::int64_t ffn_layers() const { return layers - expert_layers(); }
   /// The formula of the scale of a matrix with one scale.
   kernels::ScaleRule rule(Role role) const;
   /// The options of every cast; `counts` may be null.

@@ -45,8 +45,7 @@ Setup Setup::make(const deck::Config& config, int rank, int threads) {
   s.fsdp.master_remainder = config.optimizer.master == deck::Master::bf16_remainder;
   s.weights = model::WeightFormat::make(config);
   s.dims.experts.rows_multiple = s.weights.recipe.multiple();
-  s.dims.experts.sends_fp8 =
-      config.model.moe.dispatch == deck::MoeDispatch::fp8 && s.weights.recipe.expert_layers() > 0;
+  s.dims.experts.sends_fp8 = config.sends_rows_in_fp8();
   s.units = model::make_units(config.model, s.place);
   const bool recomputes =
       config.model.recompute == deck::Recompute::full || s.dims.experts.most_rounds(s.dims.tokens_local()) > 1;

@@ -216,7 +216,7 @@ std::size_t workspace_bytes(const Setup& setup) {
   const deck::ModelConfig& model = setup.config.model;
   if (model.expert_layers() < model.layers) {
     record_layer(false, false);
-    if (setup.weights.recipe.on() && setup.weights.recipe.layers > 0) record_layer(true, false);
+    if (setup.weights.recipe.on() && setup.weights.recipe.ffn_layers() > 0) record_layer(true, false);
   }
   if (model.expert_layers() == 0) return largest.bytes();
   const fp8::Recipe& recipe = setup.weights.recipe;

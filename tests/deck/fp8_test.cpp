@@ -245,6 +245,28 @@ TEST(Fp8, no_recipe_takes_any_size) {
   EXPECT_EQ(errors_of({"model.hidden=66", "model.heads=3", "model.ffn=101", "model.seq=33", "data.batch=7"}), "");
 }
 
+/// A width counts only where a layer in FP8 has it.
+TEST(Fp8, widths_of_layers_in_bf16_are_not_judged) {
+  const auto errors = [](const char* first, const char* last, const char* dense, const char* width) {
+    return errors_of({"fp8.recipe=delayed", "moe.experts=4", "moe.ffn=256", width,
+                      std::string("fp8.first_layers_bf16=") + first, std::string("fp8.last_layers_bf16=") + last,
+                      std::string("moe.dense_layers=") + dense});
+  };
+  const char* const experts = "moe.ffn=24";
+  EXPECT_EQ(errors("0", "2", "2", experts), "");
+  EXPECT_EQ(errors("0", "2", "3", experts), "");
+  EXPECT_EQ(errors("0", "1", "2", experts), "moe.ffn = 24 is not a multiple of 16");
+  EXPECT_EQ(errors("3", "0", "3", experts), "moe.ffn = 24 is not a multiple of 16");
+  const char* const dense = "model.ffn=250";
+  EXPECT_EQ(errors("1", "0", "1", dense), "");
+  EXPECT_EQ(errors("2", "1", "1", dense), "");
+  EXPECT_EQ(errors("0", "3", "0", dense), "");
+  EXPECT_EQ(errors("1", "0", "2", dense), "model.ffn = 250 is not a multiple of 16");
+  EXPECT_EQ(errors("0", "3", "1", dense), "model.ffn = 250 is not a multiple of 16");
+  EXPECT_EQ(errors_of({"fp8.recipe=delayed", "fp8.first_layers_bf16=3", dense}),
+            "model.ffn = 250 is not a multiple of 16");
+}
+
 TEST(Fp8, sizes_without_a_value_are_not_judged) {
   EXPECT_EQ(errors_of({"fp8.recipe=block", "model.ffn=x"}),
             "model.ffn = x is not an integer: it does not begin with a number");

@@ -67,6 +67,36 @@ TEST(Moe, rows_are_sent_in_fp8_where_a_matrix_has_one_scale) {
             std::string::npos);
 }
 
+/// The last layer that is in FP8 decides, not the recipe.
+TEST(Moe, rows_are_not_sent_in_fp8_where_all_experts_are_in_bf16) {
+  const Overrides bf16{"model.layers=4", "moe.dense_layers=2", "fp8.recipe=delayed", "fp8.last_layers_bf16=2"};
+  const auto changed = [&](const Overrides& more) {
+    Overrides overrides = bf16;
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return with(overrides);
+  };
+  EXPECT_EQ(changed({}).config.model.moe.dispatch, MoeDispatch::automatic);
+  for (const char* dispatch : {"auto", "bf16", "fp8"}) {
+    const LoadResult deck = changed({std::string("moe.dispatch=") + dispatch});
+    EXPECT_FALSE(deck.config.sends_rows_in_fp8());
+    EXPECT_EQ(describe(deck.config).find("rows are sent in FP8"), std::string::npos);
+    if (dispatch == std::string("auto")) {
+      EXPECT_EQ(deck.warnings, Overrides{});
+      continue;
+    }
+    ASSERT_EQ(deck.warnings.size(), 1u);
+    EXPECT_NE(deck.warnings[0].find(std::string("moe.dispatch = ") + dispatch + " has no effect"), std::string::npos);
+    EXPECT_NE(deck.warnings[0].find("nothing reads it with fp8.last_layers_bf16 = 2"), std::string::npos);
+  }
+  // One layer with experts is in FP8: the third.
+  const LoadResult one = changed({"fp8.last_layers_bf16=1", "fp8.first_layers_bf16=1", "moe.dispatch=fp8"});
+  EXPECT_TRUE(one.config.sends_rows_in_fp8());
+  EXPECT_EQ(one.warnings, Overrides{});
+  EXPECT_NE(describe(one.config).find("rows are sent in FP8"), std::string::npos);
+  EXPECT_EQ(one.config.fp8.layers_with_experts(one.config.model), 1);
+  EXPECT_EQ(one.config.fp8.layers_with_ffn(one.config.model), 1);
+}
+
 TEST(Moe, without_experts_every_layer_is_dense) {
   const ModelConfig m = with({"moe.experts=0", "model.layers=3"}).config.model;
   EXPECT_FALSE(m.moe.on());

@@ -139,6 +139,44 @@ TEST(Fp8Experts, EachExpertHasAScale) {
   }
 }
 
+/// Widths that layers in BF16 alone have need not be multiples of a block.
+TEST(Fp8Experts, WidthsOfLayersInBf16AreFree) {
+  struct Case {
+    const char *ffn, *moe_ffn, *dense_layers, *first, *last;
+  };
+  const auto curve = [](const Case& c, const std::string& recipe) {
+    std::vector<std::string> overrides{std::string("model.ffn=") + c.ffn,
+                                       std::string("moe.ffn=") + c.moe_ffn,
+                                       std::string("moe.dense_layers=") + c.dense_layers,
+                                       "fp8.recipe=" + recipe,
+                                       fmt::format("mesh.shard={}", test::world_size()),
+                                       fmt::format("mesh.expert={}", test::world_size())};
+    if (recipe != "none") {
+      overrides.push_back(std::string("fp8.first_layers_bf16=") + c.first);
+      overrides.push_back(std::string("fp8.last_layers_bf16=") + c.last);
+    }
+    return test::train_curve(deck::load_text(R"(
+model: {hidden: 128, layers: 3, heads: 1, vocab: 64, seq: 128}
+moe: {experts: 4}
+optimizer: {lr: 0.002}
+data: {kind: synthetic, batch: 4, micro_batch: 1}
+run: {steps: 3}
+)",
+                                             "free.yaml", overrides)
+                                 .config);
+  };
+  for (const Case& c : {Case{"128", "24", "2", "0", "1"}, Case{"250", "128", "1", "1", "0"}}) {
+    const Curve plain = curve(c, "none");
+    for (const std::string recipe : {"delayed", "current", "block", "mxfp8"}) {
+      SCOPED_TRACE(recipe + " " + c.ffn);
+      const Curve got = curve(c, recipe);
+      EXPECT_NE(got.losses, plain.losses);
+      for (std::size_t s = 0; s < plain.losses.size(); ++s)
+        EXPECT_NEAR(got.losses[s], plain.losses[s], 1e-2 * plain.losses[s]);
+    }
+  }
+}
+
 /// Nor does it matter that further rounds are always recomputed. One rank trains with both kinds of recomputation,
 /// several ranks with the next kind for each next variant.
 TEST(Fp8Experts, RecomputingChangesNone) {
