@@ -106,7 +106,7 @@ class IndexedFiles final : public TensorFile {
     const auto folder = std::filesystem::path(path).parent_path();
     for (const auto& [name, file] : read_map()) {
       auto& part = parts_[file];
-      if (!part) part = open_safetensors((folder / file).string());
+      if (!part) part = open_part(name, folder / file);
       if (!part->contains(name)) {
         base::fail(base::ExitCode::failed,
                    "'{}': says that tensor '{}' is in '{}', but it is not; copy all the files of "
@@ -116,12 +116,32 @@ class IndexedFiles final : public TensorFile {
       take(name, *part);
     }
     for (const auto& [file, part] : parts_) {
-      for (const auto& name : part->names())
-        if (!contains(name)) take(name, *part);
+      for (const auto& name : part->names()) {
+        const auto home = home_.find(name);
+        if (home == home_.end()) {
+          take(name, *part);
+        } else if (home->second != part.get()) {
+          base::fail(base::ExitCode::failed,
+                     "'{}': tensor '{}' is in '{}' and in '{}', and no more than one of them can count; copy all the "
+                     "files of one checkpoint again, or write them again with each tensor in one file",
+                     spec(), base::quotable(name), home->second->spec(), part->spec());
+        }
+      }
     }
   }
 
  private:
+  /// Opens a file that the index names for a tensor.
+  std::unique_ptr<TensorFile> open_part(const std::string& tensor, const std::filesystem::path& path) const {
+    std::error_code ignored;
+    if (std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::not_found)
+      base::fail(base::ExitCode::deck,
+                 "'{}': says that tensor '{}' is in '{}', which does not exist; copy or download all the files that "
+                 "the index names",
+                 spec(), base::quotable(tensor), path.string());
+    return open_safetensors(path.string());
+  }
+
   void take(const std::string& name, const TensorFile& part) {
     add(name, part.shape(name), part.unreadable(name));
     home_.emplace(name, &part);

@@ -115,7 +115,7 @@ std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& sp
     if (fs::exists(index, status)) return open_safetensors_index(index);
     base::fail(base::ExitCode::deck,
                "'{}': the folder holds neither model.safetensors.index.json nor "
-               "model.safetensors; give the file itself",
+               "model.safetensors; give the file itself, or copy the index of its files as well",
                spec);
   }
   if (spec.ends_with(".safetensors")) return open_safetensors(spec);

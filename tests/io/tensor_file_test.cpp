@@ -426,7 +426,9 @@ TEST(SafetensorsIndex, SaysWhatIsWrong) {
   io::IoThread io;
   const auto failed = base::ExitCode::failed;
   const auto open = [&] { io::open_tensor_file(io, folder.path()); };
-  test::expect_error(open, base::ExitCode::deck, {"neither model.safetensors.index.json nor model.safetensors"});
+  test::expect_error(
+      open, base::ExitCode::deck,
+      {"neither model.safetensors.index.json nor model.safetensors", "copy the index of its files as well"});
   test::write_bytes(folder / "model.safetensors", one_tensor("F32", 5, 4));
   expect_every_box(*io::open_tensor_file(io, folder.path()), "w", 5, 4);
 
@@ -443,5 +445,32 @@ TEST(SafetensorsIndex, SaysWhatIsWrong) {
   test::write_bytes(index, R"({"weight_map":{"v":"model.safetensors"}})");
   test::expect_error(open_index, failed, {"tensor 'v' is in", "but it is not"});
   test::write_bytes(index, R"({"weight_map":{"v":"none.safetensors"}})");
-  test::expect_error(open_index, base::ExitCode::deck, {"none.safetensors': cannot open"});
+  test::expect_error(open_index, base::ExitCode::deck,
+                     {"index.json': says that tensor 'v' is in '", "none.safetensors', which does not exist",
+                      "copy or download all the files"});
+}
+
+TEST(SafetensorsIndex, TensorsInTwoFilesAreRefused) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto write = [&](const char* file, const char* one, const char* other) {
+    const auto bytes = test::bytes_of(std::vector<float>{1, 2});
+    test::write_bytes(folder / file, test::safetensors("{" + test::entry(one, "F32", "1", 0, 4) + "," +
+                                                           test::entry(other, "F32", "1", 4, 8) + "}",
+                                                       bytes));
+  };
+  const auto index = folder / "model.safetensors.index.json";
+  const auto open = [&] { return io::open_tensor_file(io, index); };
+  write("a.safetensors", "x", "w");
+  write("b.safetensors", "y", "z");
+  write("c.safetensors", "x", "w");  // a file that the index does not name does not count
+  test::write_bytes(index, R"({"weight_map":{"x":"a.safetensors","y":"b.safetensors"}})");
+  EXPECT_EQ(open()->names(), (std::vector<std::string>{"w", "x", "y", "z"}));
+  write("b.safetensors", "y", "w");
+  for (const char* of_w : {"", R"(,"w":"a.safetensors")", R"(,"w":"b.safetensors")"}) {
+    test::write_bytes(index, std::string(R"({"weight_map":{"x":"a.safetensors","y":"b.safetensors")") + of_w + "}}");
+    test::expect_error(open, base::ExitCode::failed,
+                       {"index.json': tensor 'w' is in '", "a.safetensors'", " and in '", "b.safetensors'",
+                        "copy all the files of one checkpoint again"});
+  }
 }
