@@ -250,9 +250,13 @@ class Comparison {
     Found found = find(entry.key);
     if (!found.value.is_null()) return found;
     const std::string key = entry.key;
-    // Transformers takes num_attention_heads for a null.
-    const bool no_default = entry.fallback.is_null() || (is_mixtral(model_) && config_.contains(key));
-    if (key == "num_key_value_heads" && no_default) found.value = value_at(config_, "num_attention_heads");
+    if (key == "num_key_value_heads" && takes_heads(entry.fallback)) {
+      const Json heads = value_at(config_, "num_attention_heads");
+      if (!heads.is_null() || entry.fallback.is_null())
+        found.value = heads;
+      else
+        found = {"num_attention_heads", 32, true};
+    }
     if (key == "head_dim" && !has_default_width(model_) && has_other_width(model_))
       found = {"hidden_size / num_attention_heads", divided_width()};
     if (key == "n_inner") {
@@ -264,6 +268,13 @@ class Comparison {
     found.value = entry.fallback;
     found.by_default = true;
     return found;
+  }
+
+  /// Whether Transformers takes num_attention_heads for the num_key_value_heads of a config.json that has no number
+  /// there. MixtralConfig and Qwen3Config do so for a null, and have a number where the key is absent. Qwen3MoeConfig
+  /// refuses a null.
+  bool takes_heads(const Json& fallback) const {
+    return fallback.is_null() || (!is_qwen3_moe(model_) && config_.contains("num_key_value_heads"));
   }
 
   /// hidden_size / num_attention_heads, which Transformers takes for the width of a llama's head; null if config.json
@@ -383,10 +394,13 @@ class Comparison {
     const Json used = value_at(config_, "use_sliding_window");
     Json window = value_at(config_, "sliding_window");
     if (is_qwen3(model_)) {  // Qwen3Config has no window unless it is used, and then one of 4096 if it says nothing
-      if (used != true) window = nullptr;
-      if (used == true && config_.find("sliding_window") == config_.end()) window = 4096;
+      const bool uses = !used.is_null() && used != false;
+      if (!uses) window = nullptr;
+      if (uses && config_.find("sliding_window") == config_.end()) window = 4096;
+    } else if (!is_mixtral(model_) && used == false) {  // MixtralConfig has no such key; LlamaConfig has no window
+      window = nullptr;
     }
-    if (window.is_number() && used != false && window.get<double>() < model_.seq)
+    if (window.is_number() && window.get<double>() < model_.seq)
       add("sliding_window = {}, but shard8 attends to all tokens of model.seq = {}: set model.seq to {} or less",
           shown(window), model_.seq, shown(window));
     const Json types = value_at(config_, "layer_types");

@@ -76,6 +76,17 @@ TEST(HuggingfaceConfig, Qwen3HasKeysAndDefaultsOfItsOwn) {
   EXPECT_EQ(differences(common + width + R"("hidden_size": 64})", qwen3()),
             Lines{"num_key_value_heads = 32 (Hugging Face's default), but model.kv_heads = 2: set model.kv_heads to "
                   "32"});
+  // A null is the number of query heads.
+  const std::string null_kv = R"("num_key_value_heads": null, )";
+  EXPECT_EQ(differences(common + null_kv + width + R"("hidden_size": 64})", qwen3()),
+            Lines{"num_key_value_heads = 4, but model.kv_heads = 2: set model.kv_heads to 4"});
+  deck::ModelConfig equal = qwen3();
+  equal.kv_heads = 4;
+  EXPECT_EQ(differences(common + null_kv + width + R"("hidden_size": 64})", equal), Lines{});
+  equal.heads = 32;
+  EXPECT_EQ(
+      differences(R"({"model_type": "qwen3", "rope_theta": 5e5, )" + null_kv + width + R"("hidden_size": 64})", equal),
+      Lines{"num_attention_heads = 32 (Hugging Face's default), but model.kv_heads = 4: set model.kv_heads to 32"});
   // A window counts only where it is used.
   for (const char* unused : {R"("sliding_window": 16)", R"("sliding_window": 16, "use_sliding_window": false)",
                              R"("use_sliding_window": true)", R"("sliding_window": null, "use_sliding_window": true)"})
@@ -139,6 +150,11 @@ TEST(HuggingfaceConfig, MixtralHasKeysAndDefaultsOfItsOwn) {
       Lines{});
   EXPECT_EQ(differences(common + R"("num_key_value_heads": null, "num_experts": 4})", mixtral()),
             Lines{"num_key_value_heads = 4, but model.kv_heads = 2: set model.kv_heads to 4"});
+  EXPECT_EQ(differences(common + R"("num_key_value_heads": 2, "num_experts": 4, "sliding_window": 16,
+    "use_sliding_window": false})",
+                        mixtral()),
+            Lines{"sliding_window = 16, but shard8 attends to all tokens of model.seq = 32: set model.seq to 16 or "
+                  "less"});
   EXPECT_EQ(differences(common + R"("num_key_value_heads": 2, "num_experts": 4, "num_local_experts": 8})", mixtral()),
             (Lines{"num_local_experts = 8 and num_experts = 4 contradict each other: take the wrong one out",
                    "num_local_experts = 8, but moe.experts = 4: set moe.experts to 8"}));
