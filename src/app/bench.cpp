@@ -77,7 +77,8 @@ int bench_gemm(Job& job, const BenchArguments& arguments) {
 
 int bench_checkpoint(Job& job, const BenchArguments& arguments) {
   deck::Config config = bench::checkpoint_bench_deck(job.deck.config);
-  bench::CheckpointSettings settings{arguments.runs, arguments.dir, arguments.evict, describe_run(job.deck)};
+  bench::CheckpointSettings settings{arguments.runs, arguments.dir, arguments.evict, {}};
+  comm::agree(job.world, [&] { settings.run = describe_run(job.deck); });
   if (settings.dir.empty()) settings.dir = config.output.dir;
   const base::Logger logger(job.world.rank(), job.world.size());
   train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads(), program_text());

@@ -60,13 +60,14 @@ std::uint64_t memory_group() {
   return limits.group ? limits.group->id : 0;
 }
 
-/// choose_threads(). Its error is an AgreedError: all ranks see the same environment, so all throw it.
+/// choose_threads(). AgreedError(environment): the cores and the limits of threads may differ between ranks.
+/// Collective.
 int agreed_threads(const comm::Environment& environment, const comm::Node& node) {
-  try {
-    return choose_threads(node);
-  } catch (const base::Error& e) {
-    throw comm::AgreedError(e.code(), e.what(), environment.size());
-  }
+  // How ranks wait follows from the number of threads, which is not known yet.
+  const comm::Communicator ranks(environment.world(), "start", comm::Waiting::yield, nullptr, &environment.waits());
+  int threads = 0;
+  comm::agree(ranks, [&] { threads = choose_threads(node); });
+  return threads;
 }
 
 }  // namespace

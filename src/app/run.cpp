@@ -81,11 +81,14 @@ class Run {
     at(Stage::restore, &Run::restore);                                        // 11. the checkpoint's state
     print_header();                                                           // 12. what will run
     if (steps_.first >= steps_.end) return judge_recorded();                  //     no step is left: the verdict
-    at_stage(Stage::first_files, [&] { begin_leg(); });                       // 13. files of a new leg
-    start_trace();                                                            // 14. the ranks' clocks
-    const train::LoopResult loop = train();                                   // 15. steps and checkpoints
-    write_trace();                                                            // 16. a file of each rank
-    return report(loop);                                                      // 17. figures, verdict, end of the leg
+    at_stage(Stage::first_files, [&] {                                        // 13. files of a new leg
+      const comm::HostWaits::Unlimited files(world().waits());                //     rank 0 may move one of each rank
+      begin_leg();
+    });
+    start_trace();                           // 14. the ranks' clocks
+    const train::LoopResult loop = train();  // 15. steps and checkpoints
+    write_trace();                           // 16. a file of each rank
+    return report(loop);                     // 17. figures, verdict, end of the leg
   }
 
  private:

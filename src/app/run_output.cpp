@@ -136,7 +136,10 @@ struct OtherNames {
 
  private:
   void add(std::string_view key, const std::string& name) {
-    if (name.empty()) return;
+    // A deck's names are checked, but nobody checked those of a file of another training.
+    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == ".." || name == "lock" ||
+        name.starts_with("lock.") || name.starts_with("replaced_") || name == train::TrainingFile::kName)
+      return;
     if (key == "output.metrics") metrics.insert(name);
     if (key == "output.trace") traces.insert(name);
     if (key == "output.summary" || key == "output.timing" || key == "output.timing_ranks") reports.insert(name);
@@ -214,7 +217,7 @@ bool RunOutput::is_input(const fs::path& file) const {
   std::error_code ignored;
   return std::any_of(training_.deck.begin(), training_.deck.end(), [&](const checkpoint::ManifestKey& key) {
     return std::find(std::begin(kInputs), std::end(kInputs), key.key) != std::end(kInputs) && !key.value.empty() &&
-           fs::equivalent(file, key.value.substr(0, key.value.find(":/")), ignored);
+           fs::equivalent(file, key.value.substr(0, key.value.rfind(":/")), ignored);
   });
 }
 
@@ -275,9 +278,14 @@ void RunOutput::replace_others(const std::string& checkpoint_dir, bool goes_on, 
     move_metrics(path(metrics), aside / metrics, id);
     moved.push_back(metrics);
   }
-  if (!moved.empty())
-    told.lines.push_back(
-        fmt::format("replaced   {} of {} moved to {}", fmt::join(moved, ", "), config_.dir, aside.string()));
+  if (!moved.empty()) {
+    constexpr std::size_t kShown = 8;  // chosen: a line that is read; there may be a trace for each rank
+    const std::size_t rest = moved.size() - std::min(moved.size(), kShown);
+    moved.resize(moved.size() - rest);
+    told.lines.push_back(fmt::format("replaced   {}{} of {} moved to {}", fmt::join(moved, ", "),
+                                     rest > 0 ? fmt::format(" and {} more files", rest) : "", config_.dir,
+                                     aside.string()));
+  }
   if (!checkpoint_dir.empty()) {
     const std::string to = (fs::path(checkpoint_dir) / name).string();
     const auto steps = Directory(checkpoint_dir).move_aside(to, [&](std::string_view run) {

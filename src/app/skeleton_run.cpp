@@ -231,14 +231,21 @@ std::vector<std::string> unused_by_skeleton(const deck::LoadResult& deck) {
 }
 
 void require_no_training(const deck::Config& config) {
+  const auto kind_of = [](const fs::path& path) {
+    const base::FileKind kind = base::kind_of_file(path);
+    if (!kind.why.empty())
+      base::fail(base::ExitCode::environment, "cannot examine '{}': {}; set output.dir to another folder",
+                 path.string(), kind.why);
+    return kind;
+  };
   const fs::path file = fs::path(config.output.dir) / train::TrainingFile::kName;
-  if (base::kind_of_file(file).is_there())
+  if (kind_of(file).is_there())
     base::fail(base::ExitCode::environment,
                "output.dir = {} holds the files of a training ({}), which a skeleton run would replace: set output.dir "
                "to another folder",
                config.output.dir, train::TrainingFile::kName);
   const fs::path summary = fs::path(config.output.dir) / config.output.summary;
-  if (base::kind_of_file(summary).is_file() && profile::skeleton_of_summary(io::text_of(summary.string())).empty())
+  if (kind_of(summary).is_file() && profile::skeleton_of_summary(io::text_of(summary.string())).empty())
     base::fail(base::ExitCode::environment,
                "output.dir = {} holds a summary ({}) that is not of a skeleton run, which would replace it: set "
                "output.dir to another folder",

@@ -243,6 +243,9 @@ void check_outputs(const Checker& check, const FileChecker& files, const Config&
     };
     const fs::path file = fs::path(output.dir) / written.name;
     if (same(file, deck)) fail("output.dir", file, "is the deck");
+    std::vector<fs::path> there;  // of a file that is not there no input can be the same one
+    for (const fs::path& one : {file, fs::path(base::temporary_of(file.string()))})
+      if (!written.is_trace() && is_there(one)) there.push_back(one);
     for (const auto& [input, path] : files.found()) {
       const std::string is_input = fmt::format("is the file of {}", input);
       if (written.is_trace()) {
@@ -252,7 +255,7 @@ void check_outputs(const Checker& check, const FileChecker& files, const Config&
           fail(input, fs::path(output.dir) / path.filename(), is_input);
         continue;
       }
-      for (const fs::path& one : {file, fs::path(base::temporary_of(file.string()))})
+      for (const fs::path& one : there)
         if (same(one, path)) fail(input, one, is_input);
       if (written.has_key() && is_data(input) && is_folder(path) && same(folder_of(file), path))
         fail(input, file, fmt::format("would be read as text, since {} is its folder", input));

@@ -70,9 +70,12 @@ std::string raw_path(const std::string& container, const std::string& name) {
   std::string prefix = value == nullptr ? "" : value;
   constexpr std::string_view kOrigin = "${ORIGIN}";
   if (prefix == ".") prefix.clear();
-  std::error_code ignored;  // without a working directory a relative path stays one
-  if (prefix.starts_with(kOrigin))
-    prefix = fs::absolute(container, ignored).parent_path().string() + "/" + prefix.substr(kOrigin.size());
+  if (prefix.starts_with(kOrigin)) {
+    std::error_code error;
+    const fs::path whole = fs::absolute(container, error);
+    const fs::path folder = (error ? fs::path(container) : whole).parent_path();  // there may be no working directory
+    prefix = folder.string() + "/" + prefix.substr(kOrigin.size());
+  }
   return (fs::path(prefix) / name).string();  // an absolute name takes the place of the prefix
 }
 

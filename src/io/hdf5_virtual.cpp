@@ -115,8 +115,9 @@ std::vector<std::string> h5_source_candidates(const std::string& primary, const 
     out.push_back(name);
     file = file.filename();
   }
-  std::error_code ignored;  // without a working directory a relative path stays one
-  const fs::path folder = fs::absolute(primary, ignored).parent_path();
+  std::error_code error;
+  const fs::path whole = fs::absolute(primary, error);
+  const fs::path folder = (error ? fs::path(primary) : whole).parent_path();  // there may be no working directory
   if (const char* const value = std::getenv("HDF5_VDS_PREFIX"); value != nullptr && *value != '\0') {
     std::string_view rest(value);
     while (!rest.empty()) {  // HDF5 takes the variable as a list of folders ...

@@ -95,6 +95,25 @@ TEST_F(Anew, ReplacesTheFilesThatTheOtherDeckNames) {
 }
 
 /// A summary says whose it is.
+// Nobody checked the names in another training's file: they may lead anywhere.
+TEST_F(Anew, MovesNothingOutsideOfTheFolder) {
+  expect_ends(0, {"run.steps=2"});
+  const std::string lines = test::read_bytes(at("out/metrics.jsonl"));
+  test::write_bytes(at("kept.jsonl"), lines);
+  json training = json::parse(test::read_bytes(at("out/training.json")));
+  int changed = 0;
+  for (json& key : training["deck"])
+    if (key["key"] == "output.metrics" || key["key"] == "output.summary") {
+      key["value"] = key["key"] == "output.metrics" ? "../kept.jsonl" : "lock";
+      ++changed;
+    }
+  ASSERT_EQ(changed, 2);
+  test::write_bytes(at("out/training.json"), training.dump());
+  expect_ends(0, {"run.steps=2", "checkpoint.restart=none", "output.replace=true"}, {"moved to"});
+  EXPECT_EQ(test::read_bytes(at("kept.jsonl")), lines);
+  EXPECT_EQ(test::read_bytes(at("out/replaced_1/metrics.jsonl")), lines);
+}
+
 TEST_F(Anew, SeesTheSummaryOfAnother) {
   expect_ends(75, {"run.stop_after=2"});
   expect_ends(0, {"output.dir=other"});

@@ -327,14 +327,14 @@ case_start() {
   once err '^shard8: ended at once by a second signal, SIGTERM$'
   unset SHARD8_TEST_HOLD
 
-  # While a file is opened: this one is a pipe into which nobody writes yet.
-  mkfifo gold.jsonl
-  start opening program 1 verify.gold="$folder/gold.jsonl" verify.tolerance=0
+  # While data are read, which would take minutes: they have no blocks on the disk.
+  truncate -s 300G text
+  start reading program 1 data.kind=bytes data.path="$folder/text"
   wait_for 20 "the handlers" rank_catches 0
   sleep 0.5
   kill -INT "$(pid_of 0)"
-  timeout 20 bash -c 'echo "{\"step\": 0, \"loss\": 1}" >gold.jsonl' || true
   ends_with 5
+  rm text
   once err '^shard8: .*stopped by SIGINT before the first step$'
 }
 
