@@ -119,7 +119,8 @@ int history_command(const HistoryArguments& arguments) {
     });
   if (!legs.empty() && legs.back().end.empty()) {
     const auto written = base::last_write(metrics);
-    if (written && *written >= legs.back().trains_from.value_or(*written)) legs.back().last_seen = written;
+    if (written && *written + base::kTick_s >= legs.back().trains_from.value_or(*written))
+      legs.back().last_seen = written;
   }
   const profile::History history = profile::add_up(legs, steps, training->finished);
   const std::string& id = training->identity.id;

@@ -376,7 +376,8 @@ void RunOutput::note_last_seen() {
   train::Leg& before = training_.legs.back();
   if (!before.ended.empty() || before.next_step) return;
   const auto written = base::last_write(path(config_.metrics).string());
-  if (written && *written >= base::unix_of(before.date).value_or(*written)) before.last_seen = base::utc_text(*written);
+  if (written && *written + base::kTick_s >= base::unix_of(before.date).value_or(*written))
+    before.last_seen = base::utc_text(*written);
 }
 
 RunOutput::Told RunOutput::start(const LegStart& start, const std::string& checkpoint_dir) {

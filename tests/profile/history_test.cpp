@@ -96,6 +96,26 @@ TEST(Added, legs_whose_clocks_went_back) {
   EXPECT_EQ(Json::parse(to_json(negative, "out", "abc"))["goodput"], nullptr);
 }
 
+/// The kernel stamps files with the time of its last tick: a leg of 70 ms that was killed ends up to 10 ms before its
+/// last step did, which is more than 1 % of it.
+TEST(Added, a_short_leg_whose_end_is_known_to_a_tick) {
+  std::map<std::int64_t, double> steps;
+  add_steps(steps, 0, 60, 0.0005);
+  auto leg = killed_leg(kBegin, 0, kBegin + 0.062);
+  leg.trains_from = kBegin + 0.04;
+  leg.start_up_s = 0.04;
+  const auto h = add_up({leg}, steps, false);
+  EXPECT_NEAR(h.other_s, -0.008, 1e-6);
+  EXPECT_NEAR(Json::parse(to_json(h, "out", "abc"))["goodput"].get<double>(), 0.03 / 0.062, 1e-5);
+  EXPECT_EQ(to_text(h, "out", "abc").find("unknown"), std::string::npos) << to_text(h, "out", "abc");
+
+  leg.last_seen = kBegin + 0.03;  // by more than a tick: a clock went back
+  const auto back = add_up({leg}, steps, false);
+  EXPECT_EQ(Json::parse(to_json(back, "out", "abc"))["goodput"], nullptr);
+  leg.to_the_second = true;
+  EXPECT_TRUE(add_up({leg}, steps, false).shares_are_known());
+}
+
 TEST(Reconstructed, a_killed_leg_from_metrics_and_the_next_one) {
   std::map<std::int64_t, double> steps;
   add_steps(steps, 0, 10, 1);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -47,7 +48,7 @@ void set_span(LegHistory& leg, const LegRecord& record, bool last) {
   leg.notes.emplace_back(record.last_seen
                              ? "no end is recorded: reconstructed from metrics.jsonl, up to its last written step"
                              : "no end and no step is recorded: ends where it began to train");
-  if (!leg.ended) leg.ended = record.trains_from;
+  leg.ended = std::max(leg.ended.value_or(*record.trains_from), *record.trains_from);
 }
 
 /// Where the time of a leg went.
@@ -78,7 +79,18 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
                   leg.held_up_s.value_or(0) - leg.validation_s;
 }
 
+/// By how much the begin and the end of a leg may be off together, in seconds.
+double rounding_of(const LegRecord& record) { return record.to_the_second ? 2.0 : 2 * base::kTick_s; }
+
 }  // namespace
+
+bool History::shares_are_known() const {
+  constexpr double kSlack = 0.01;  // chosen: clocks that are adjusted run a little faster or slower
+  const double off_s = kSlack * wall_s + rounding_s;
+  const double parts[] = {counted_s, lost_s, held_up_s, start_up_s, gaps_s, validation_s, other_s};
+  return std::all_of(std::begin(parts), std::end(parts),
+                     [&](double part_s) { return part_s >= -off_s && part_s <= wall_s + off_s; });
+}
 
 History add_up(const std::vector<LegRecord>& records, const std::map<std::int64_t, double>& steps, bool finished) {
   History all{};
@@ -108,6 +120,7 @@ History add_up(const std::vector<LegRecord>& records, const std::map<std::int64_
     all.counted += leg.counted;
     all.lost += leg.lost;
     if (leg.began && leg.ended) {
+      all.rounding_s += rounding_of(record);
       all.counted_s += leg.counted_s;
       all.lost_s += leg.lost_s.value_or(0);
       all.held_up_s += leg.held_up_s.value_or(0);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -56,11 +57,15 @@ struct History {
   bool finished = false;
   double wall_s = 0;  ///< from began to ended
   double counted_s = 0, lost_s = 0, held_up_s = 0, start_up_s = 0, gaps_s = 0, validation_s = 0, other_s = 0;
+  double rounding_s = 0;  ///< by how much the instants of all legs may be off together, as they are recorded
   std::int64_t counted = 0, lost = 0;
   std::vector<std::string> notes{};
 
   /// Seconds of steps that count by wall-clock, from 0 to 1; 0 without a wall-clock.
-  double goodput() const { return wall_s > 0 ? counted_s / wall_s : 0; }
+  double goodput() const { return wall_s > 0 ? std::min(counted_s / wall_s, 1.0) : 0; }
+  /// Whether each part is a part of the wall-clock time, up to rounding: where a clock went back between the times of
+  /// legs, some are negative or longer than it.
+  bool shares_are_known() const;
 };
 
 /// Adds up the legs of a training. `steps` has the last time of each step that metrics.jsonl holds, in seconds on rank

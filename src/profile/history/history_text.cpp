@@ -44,15 +44,6 @@ std::vector<Part> parts_of(const History& h) {
   return parts;
 }
 
-/// Whether the parts are parts of the wall-clock time: where a clock went back, some are negative or longer than it.
-bool shares_are_known(const History& h) {
-  constexpr double kRounding = 0.01;  // chosen: instants of old versions are full seconds
-  const auto parts = parts_of(h);
-  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-    return part.seconds >= -kRounding * h.wall_s && part.seconds <= (1 + kRounding) * h.wall_s;
-  });
-}
-
 Json number(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 Json instant(std::optional<double> at) { return at ? Json(base::utc_text(*at)) : Json(nullptr); }
 
@@ -91,7 +82,7 @@ std::string to_text(const History& h, const std::string& name, const std::string
   for (const std::string& note : h.notes) text += fmt::format("note: {}\n", note);
   if (h.wall_s <= 0) return text + "wall-clock: not known, so there is no goodput\n";
   text += fmt::format("{:<24}  {:>12}  {:>8}\n", "wall-clock", "s", "share %");
-  const bool known = shares_are_known(h);
+  const bool known = h.shares_are_known();
   for (const Part& part : parts_of(h))
     text += fmt::format("  {:<22}  {:>12.3f}  {:>8}\n", part.name, part.seconds,
                         known ? fmt::format("{:.2f}", 100 * part.seconds / h.wall_s) : "unknown");
@@ -116,7 +107,7 @@ std::string to_json(const History& h, const std::string& name, const std::string
   for (const Part& part : parts_of(h)) object[part.key] = part.seconds;
   object["counted"] = h.counted;
   object["lost"] = h.lost;
-  object["goodput"] = h.wall_s > 0 && shares_are_known(h) ? Json(h.goodput()) : Json(nullptr);
+  object["goodput"] = h.wall_s > 0 && h.shares_are_known() ? Json(h.goodput()) : Json(nullptr);
   object["legs"] = Json::array();
   for (const LegHistory& leg : h.legs) object["legs"].push_back(json_of(leg));
   object["notes"] = h.notes;
