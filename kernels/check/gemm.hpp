@@ -74,7 +74,7 @@ void multiply_each_fprop(const tensor::Exec& exec, const tensor::Tensor& y, cons
 void multiply_each_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, const tensor::Operand& dy,
                          const tensor::Operand& w, const KnownGroups& groups, const Workspace& workspace);
 
-/// Rows first … first + count − 1 of dy or x, as gemm_wgrad reads them.
+/// A function that returns `count` rows of dy or x, from row `first` on, in the form in which gemm_wgrad reads them.
 using RowsOf = std::function<tensor::Operand(const tensor::Operand& m, std::int64_t first, std::int64_t count)>;
 /// Of a group without rows without `accumulate`, dw is set to zeros. `rows_of` is asked for dy's rows and then for x's,
 /// rounded up to rows_multiple().

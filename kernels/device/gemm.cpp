@@ -47,7 +47,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// The sizes of groups, for which the host waits.
+/// Copies the first rows and the sizes of groups from the device to the host. The constructor waits for the device.
 class ReadGroups {
  public:
   ReadGroups(const tensor::Exec& exec, const RowGroups& groups)

@@ -215,7 +215,8 @@ std::vector<std::string> names_of_commands(const CLI::App& app) {
   return names;
 }
 
-/// "did you mean 'run'? there are run, check, ..."
+/// A hint for an unknown word: "did you mean 'run'? there are run, check, ...". The question is left out where no name
+/// is near.
 std::string offer(const std::string& word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view near = deck::nearest(word, views);

@@ -10,7 +10,7 @@
 
 #include "app/commands.hpp"
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "base/utc.hpp"
 #include "io/durable_file.hpp"
 #include "profile/history/history.hpp"

@@ -18,7 +18,7 @@
 #include "app/commands.hpp"
 #include "app/run_report.hpp"
 #include "app/run_trace.hpp"
-#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "base/rank_file_name.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
@@ -137,9 +137,7 @@ struct OtherNames {
  private:
   void add(std::string_view key, const std::string& name) {
     // A deck's names are checked, but nobody checked those of a file of another training.
-    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == ".." || name == "lock" ||
-        name.starts_with("lock.") || name.starts_with("replaced_") || name == train::TrainingFile::kName)
-      return;
+    if (!deck::is_file_name(name) || deck::is_reserved(name)) return;
     if (key == "output.metrics") metrics.insert(name);
     if (key == "output.trace") traces.insert(name);
     if (key == "output.summary" || key == "output.timing" || key == "output.timing_ranks") reports.insert(name);

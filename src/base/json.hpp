@@ -176,7 +176,8 @@ Json parse_json(std::string_view text) {
   }
 }
 
-/// Calls read(), which reads a document by json_member() and json_value(). Throws JsonProblem with the place.
+/// Calls read() and returns its result. read() takes values out of `document` by json_member(), json_value() and the
+/// like. What is wrong with one becomes a JsonProblem that names its place in the document.
 template <class Json, class Read>
 auto in_json(const Json& document, Read&& read) {
   try {

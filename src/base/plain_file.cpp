@@ -4,10 +4,13 @@
 
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 namespace shard8::base {
 namespace {
@@ -35,6 +38,20 @@ PlainFile open_plain(const std::string& path, Pipes pipes) {
   PlainFile file{.in = std::ifstream(path, std::ios::binary), .error = 0, .why = {}};
   if (!file.in) return failed(errno == 0 ? EIO : errno);
   return file;
+}
+
+PlainText read_plain(const std::string& path, Pipes pipes) {
+  PlainFile file = open_plain(path, pipes);
+  if (!file.why.empty()) return {.error = file.error, .why = std::move(file.why)};
+  PlainText all;
+  std::array<char, 65536> piece;
+  errno = 0;
+  while (file.in.read(piece.data(), piece.size()) || file.in.gcount() > 0)
+    all.text.append(piece.data(), static_cast<std::size_t>(file.in.gcount()));
+  if (!file.in.bad() && file.in.eof()) return all;
+  all.error = errno == 0 ? EIO : errno;
+  all.why = std::generic_category().message(all.error);
+  return all;
 }
 
 }  // namespace shard8::base

@@ -41,9 +41,9 @@ struct Import {
   bool any_distance = false;  ///< rows of one key are of several groups: their times may differ by any factor
   ImportedRows rows{};
 
-  /// As the file says at `place`: so many ranks on each host. What the user gave stays, with a remark if the file says
-  /// the same number of ranks on other nodes. Nothing without hosts. Error(deck) for another number of ranks, and for
-  /// hosts with different numbers of ranks.
+  /// Sets `nodes` and `ranks` from the ranks of each host, which the file says at `place`. If the user gave them, they
+  /// stay; then a file with as many ranks in all on another number of hosts gets a remark, and one with another number
+  /// of ranks is an Error(deck). So are hosts with different numbers of ranks. Does nothing if the file names no host.
   void set_shape(const std::map<std::string, std::int64_t>& ranks_of, const std::string& place);
   /// Throws Error(deck) without nodes and ranks.
   void need_shape() const;

@@ -37,7 +37,8 @@ int add_collective_rows(std::vector<CollectiveTime>& to, const std::vector<Colle
 
 namespace {
 
-/// How many rows of a file have keys that are in a machine.
+/// The number of a file's rows that a machine has already: of the same product, or of the same collective, ranks and
+/// bytes.
 int known_rows(const machine::Machine& in, const ImportedRows& rows) {
   const auto count = [](const auto& mine, const auto& theirs, const auto& same) {
     return std::count_if(theirs.begin(), theirs.end(), [&](const auto& row) {

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -116,15 +117,10 @@ int open_there(const Place& place) {
 /// Refuses a file that make_file() could not make or write, and makes none. Of a folder that is to be made, the one in
 /// which it will be is examined.
 void require_can_make(const Place& place, const std::string& text) {
-  std::string folder = place.path.substr(0, place.path.rfind('/'));
+  std::filesystem::path folder = std::filesystem::path(place.path).parent_path();
   struct stat there = {};
-  while (::stat(folder.c_str(), &there) != 0 && errno == ENOENT) {
-    const auto at = folder.find_last_not_of('/', folder.find_last_of('/'));
-    if (folder.find('/') == std::string::npos)
-      folder = ".";
-    else
-      folder = at == std::string::npos ? "/" : folder.substr(0, at + 1);
-  }
+  while (!folder.empty() && ::stat(folder.c_str(), &there) != 0 && errno == ENOENT) folder = folder.parent_path();
+  if (folder.empty()) folder = ".";
   const int descriptor = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
   if (descriptor >= 0) {
     try {

@@ -17,6 +17,7 @@
 #include "deck/layout.hpp"
 #include "deck/overlap.hpp"
 #include "deck/trace_steps.hpp"
+#include "deck/written_files.hpp"
 
 namespace shard8::deck {
 namespace {
@@ -325,7 +326,7 @@ void check_ends(const Checker& check, const Config& config) {
                                 &config.output.summary, &config.output.trace};
   for (int i = 0; i < 5; ++i) {
     if (names[i]->empty()) continue;
-    if (names[i]->find('/') != std::string::npos || *names[i] == "." || *names[i] == "..") {
+    if (!is_file_name(*names[i])) {
       check.fail({files[i]}, check.shown(files[i]) + " is not the name of a file", "it is made in output.dir: no '/'");
     }
     if (*names[i] == OutputConfig::kRanks) {

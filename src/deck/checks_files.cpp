@@ -205,19 +205,13 @@ std::string name_below(const fs::path& folder, const fs::path& path) {
   return above != top.end() || below == end.end() ? std::string() : below->string();
 }
 
-// Names of the files with which runs say whose output.dir is.
-bool is_reserved(const std::string& name) {
-  return name == "lock" || name.starts_with("lock.") || name == kTrainingFile || name.starts_with("replaced_");
-}
-
 bool is_data(std::string_view key) { return key == "data.path" || key == "data.validation_path"; }
 
 // The folder of checkpoints; with the default, the one that is there. Empty: none.
 fs::path checkpoints_of(const Config& config) {
-  const CheckpointConfig& c = config.checkpoint;
-  if (!c.dir.empty() || c.restart != CheckpointConfig::kAutoRestart) return c.dir;
-  const fs::path usual = fs::path(config.output.dir) / CheckpointConfig::kDefaultDir;
-  return is_folder(usual) ? usual : fs::path();
+  const auto usual = default_checkpoint_folder(config);
+  if (!usual) return config.checkpoint.dir;
+  return is_folder(*usual) ? *usual : fs::path();
 }
 
 // A run must not write to a file that it reads.

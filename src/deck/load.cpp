@@ -3,10 +3,8 @@
 #include "deck/load.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <iterator>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/plain_file.hpp"
@@ -46,15 +44,9 @@ std::string read_text_file(const std::string& path, std::string_view noun) {
   if (std::filesystem::is_directory(path, ignored)) {
     base::fail(base::ExitCode::deck, "{}: error: this is a folder, a {} is a file", path, noun);
   }
-  base::PlainFile file = base::open_plain(path, base::Pipes::read);
+  base::PlainText file = base::read_plain(path, base::Pipes::read);
   if (!file.why.empty()) base::fail(base::ExitCode::deck, "{}: error: cannot read the {}: {}", path, noun, file.why);
-  errno = 0;
-  std::string text{std::istreambuf_iterator<char>(file.in), {}};
-  if (!file.in) {
-    base::fail(base::ExitCode::deck, "{}: error: cannot read the {}: {}", path, noun,
-               errno != 0 ? std::strerror(errno) : "unknown reason");
-  }
-  return text;
+  return std::move(file.text);
 }
 
 void require_text(std::string_view& text, const std::string& name, std::string_view noun) {

@@ -34,10 +34,24 @@ std::vector<WrittenFile> written_files(const Config& config) {
   return files;
 }
 
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name.find('/') == std::string_view::npos && name != "." && name != "..";
+}
+
+bool is_reserved(std::string_view name) {
+  return name == "lock" || name.starts_with("lock.") || name == kTrainingFile || name.starts_with("replaced_");
+}
+
 bool is_name_of_checkpoints(std::string_view name) {
   return name == "latest" || name == "latest.tmp" || name == "lock" || name.starts_with("lock.") ||
          name == "manifest.json" || name.starts_with("step_") || name.starts_with("shard_r") ||
          name.starts_with("node_n");
+}
+
+std::optional<std::filesystem::path> default_checkpoint_folder(const Config& config) {
+  const CheckpointConfig& c = config.checkpoint;
+  if (!c.dir.empty() || c.restart != CheckpointConfig::kAutoRestart) return std::nullopt;
+  return std::filesystem::path(config.output.dir) / CheckpointConfig::kDefaultDir;
 }
 
 }  // namespace shard8::deck

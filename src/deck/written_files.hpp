@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +31,15 @@ std::vector<WrittenFile> written_files(const OutputConfig& output);
 /// Those that the runs of this deck, which has no errors, write and leave.
 std::vector<WrittenFile> written_files(const Config& config);
 
+/// Whether the name is that of a file in output.dir: no path, and neither "." nor "..".
+bool is_file_name(std::string_view name);
+/// Whether it is a name by which runs say whose output.dir is, or of what they moved aside.
+bool is_reserved(std::string_view name);
 /// Whether checkpoints use the name in their folder.
 bool is_name_of_checkpoints(std::string_view name);
+
+/// The folder below output.dir that a run takes for checkpoint.dir if it is there; nothing for a deck that names a
+/// folder of checkpoints, or from where to restart.
+std::optional<std::filesystem::path> default_checkpoint_folder(const Config& config);
 
 }  // namespace shard8::deck

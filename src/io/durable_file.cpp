@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -114,17 +112,10 @@ void sync_folder(const std::string& folder) {
 }
 
 std::optional<std::string> text_if_there(const std::string& path) {
-  base::PlainFile file = base::open_plain(path);
+  base::PlainText file = base::read_plain(path);
   if (file.error == ENOENT || file.error == ENOTDIR) return std::nullopt;
   if (!file.why.empty()) cannot_read(file.why, path);
-  std::ifstream& in = file.in;
-  errno = 0;
-  std::string text;
-  std::array<char, 65536> piece;
-  while (in.read(piece.data(), piece.size()) || in.gcount() > 0)
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-  if (in.bad() || !in.eof()) cannot_read(errno, path);
-  return text;
+  return std::move(file.text);
 }
 
 std::string text_of(const std::string& path) { return text_if_there(path).value_or(std::string()); }

@@ -177,6 +177,11 @@ void Times::require(double factor, const std::string& what, std::string_view gro
 
 std::string to_text(const NotGiven& entry) { return fmt::format("{} ({})", entry.key, entry.taken); }
 
+void add(std::vector<NotGiven>& to, const std::vector<NotGiven>& more) {
+  for (const NotGiven& entry : more)
+    if (std::find(to.begin(), to.end(), entry) == to.end()) to.push_back(entry);
+}
+
 void Times::note(const Figure& figure, std::string_view taken) const {
   if (noted_.insert(&figure).second) not_given_.push_back({key_of(machine_, figure), std::string(taken)});
 }

@@ -50,6 +50,8 @@ struct NotGiven {
 };
 /// "network.latency_rank (0 us)"
 std::string to_text(const NotGiven& entry);
+/// Adds those that are not there yet.
+void add(std::vector<NotGiven>& to, const std::vector<NotGiven>& more);
 
 /// Finds the times of operations in a machine file. Whoever reads an entry that a file may leave out reads it by
 /// value_of() or load_of(), so that not_given() is complete. Between entries it interpolates, as each function says.

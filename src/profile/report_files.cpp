@@ -369,21 +369,23 @@ Json parsed_or_null(const std::string& text) {
   }
 }
 
+/// A value of a summary's object "training"; null where there is none.
+Json value_of_training(const std::string& text, const char* key) {
+  const Json summary = parsed_or_null(text);
+  if (!summary.is_object() || !summary.contains("training") || !summary["training"].is_object()) return nullptr;
+  return summary["training"].value(key, Json(nullptr));
+}
+
 }  // namespace
 
 std::optional<std::int64_t> leg_of_summary(const std::string& text) {
-  const Json summary = parsed_or_null(text);
-  if (!summary.is_object() || !summary.contains("training") || !summary["training"].is_object()) return std::nullopt;
-  const auto leg = summary["training"].find("leg");
-  if (leg == summary["training"].end() || !leg->is_number_unsigned()) return std::nullopt;
-  return leg->get<std::int64_t>();
+  const Json leg = value_of_training(text, "leg");
+  return leg.is_number_unsigned() ? std::optional(leg.get<std::int64_t>()) : std::nullopt;
 }
 
 std::string training_of_summary(const std::string& text) {
-  const Json summary = Json::parse(text, nullptr, false);
-  if (!summary.is_object() || !summary.contains("training") || !summary["training"].is_object()) return {};
-  const auto id = summary["training"].find("id");
-  return id == summary["training"].end() || !id->is_string() ? std::string() : id->get<std::string>();
+  const Json id = value_of_training(text, "id");
+  return id.is_string() ? id.get<std::string>() : std::string();
 }
 
 std::string skeleton_of_summary(const std::string& text) {

@@ -14,12 +14,6 @@ namespace shard8::project {
 
 namespace {
 
-/// Adds those that are not there yet.
-void add(std::vector<machine::NotGiven>& to, const std::vector<machine::NotGiven>& more) {
-  for (const machine::NotGiven& entry : more)
-    if (std::find(to.begin(), to.end(), entry) == to.end()) to.push_back(entry);
-}
-
 /// The sum of two simulated steps, the second one counted `times` times.
 void add(Projection& to, const Projection& other, double times) {
   to.nominal_s += times * other.nominal_s;
@@ -33,7 +27,7 @@ void add(Projection& to, const Projection& other, double times) {
   to.host_s += times * other.host_s;
   to.in_flight_s += times * other.in_flight_s;
   to.issue_s += times * other.issue_s;
-  add(to.not_given, other.not_given);
+  machine::add(to.not_given, other.not_given);
   for (std::size_t k = 0; k < to.known_s.size(); ++k) to.known_s[k] += times * other.known_s[k];
   for (const Uncertain& u : other.uncertain) {
     const auto same =
@@ -159,7 +153,7 @@ Projection project(const deck::Config& config, const machine::Machine& machine, 
   const Projection high = of_case(setup, machine, settings, high_case());
   p.low_s = std::min(p.nominal_s, low.nominal_s);
   p.high_s = std::max(p.nominal_s, high.nominal_s);
-  for (const Projection* other : {&low, &high}) add(p.not_given, other->not_given);
+  for (const Projection* other : {&low, &high}) machine::add(p.not_given, other->not_given);
   if (p.high_s > kMostSpread * p.low_s) {
     // Both sides give up the same share, on a logarithmic scale.
     p.narrowed = true;

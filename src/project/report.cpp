@@ -45,7 +45,7 @@ std::optional<ProjectedEnergy> energy_of(const Answer& a, const deck::Config& co
   return energy_of(a.step, machine, static_cast<double>(config.mesh.ranks()));
 }
 
-/// The peak that MFU counts against, of the machine; null: the deck gives it.
+/// The machine's peak FLOP/s, by which MFU divides; null if the deck gives one (precision.peak_tflops).
 const machine::Figure* peak_of(const deck::Config& config, const Machine& machine) {
   if (config.precision.peak_tflops > 0) return nullptr;
   const bool fp8 = config.fp8.on() && config.fp8.recipe != deck::Recipe::mxfp8;

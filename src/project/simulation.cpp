@@ -23,8 +23,9 @@ constexpr double kTick = 1e-12;  ///< seconds: times that differ by less are equ
 
 bool communicates(const Task& task) { return task.load >= Load::collective; }
 
-/// By how much longer collectives that share a link move their bytes, so that together they move no more than the link
-/// does: x >= 0 with Σ d / (1 + d x) = 1, d the demands; 0 where they sum to less. Newton's method, from below.
+/// Collectives that run at once over one link may demand more than all of it: each has a demand d, the share of its
+/// time in which the link bounds it. Then each takes 1 + d·x times as long, with the x for which together they use the
+/// whole link: Σ d/(1 + d·x) = 1. Returns x, which is 0 for demands that sum to 1 or less. Newton's method, from below.
 double longer(std::span<const double> demands) {
   double x = 0;
   for (int i = 0; i < 100; ++i) {

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
 #include "base/json.hpp"
+#include "base/plain_file.hpp"
 #include "deck/load.hpp"
 #include "machine/file.hpp"
 #include "machine/times.hpp"

@@ -102,9 +102,7 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
       return all.not_projected.emplace_back(std::move(row), e.what()), void();
     }
     row.tokens_per_s = static_cast<double>(config.data.batch * config.model.seq) / row.step.nominal_s;
-    for (const machine::NotGiven& entry : row.step.not_given)
-      if (std::find(all.not_given.begin(), all.not_given.end(), entry) == all.not_given.end())
-        all.not_given.push_back(entry);
+    machine::add(all.not_given, row.step.not_given);
     all.rows.push_back(std::move(row));
   };
   for (const std::int64_t replicate : base::divisors_of(ranks)) {

@@ -12,7 +12,6 @@
 #include <type_traits>
 
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
 #include "base/json.hpp"
 #include "base/plain_file.hpp"
 #include "trace/rank_trace.hpp"
@@ -93,12 +92,10 @@ Span span_of(const json& line) {
 }
 
 std::string read_file(const fs::path& path) {
-  base::PlainFile file = base::open_plain(path.string());
-  std::string text{std::istreambuf_iterator<char>(file.in), {}};
-  if (!file.why.empty() || (!file.in.good() && !file.in.eof()))
-    base::fail(base::ExitCode::environment, "cannot read '{}'{}: look at its permissions", path.string(),
-               file.why.empty() ? "" : ": " + file.why);
-  return text;
+  base::PlainText file = base::read_plain(path.string());
+  if (!file.why.empty())
+    base::fail(base::ExitCode::environment, "cannot read '{}': {}: look at its permissions", path.string(), file.why);
+  return std::move(file.text);
 }
 
 /// The names of traces in a folder: "trace.json" for files such as trace.rank0003.json.

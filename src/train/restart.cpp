@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
+#include "deck/written_files.hpp"
 #include "train/checkpoints.hpp"
 #include "train/restart_deck.hpp"
 #include "train/saved_run.hpp"
@@ -63,14 +64,13 @@ RestartPoint open_point(const comm::Communicator& world, const std::string& fold
 }  // namespace
 
 std::string checkpoint_folder(const deck::Config& config) {
-  const deck::CheckpointConfig& c = config.checkpoint;
-  if (!c.dir.empty() || c.restart != deck::CheckpointConfig::kAutoRestart) return c.dir;
-  const fs::path usual = fs::path(config.output.dir) / deck::CheckpointConfig::kDefaultDir;
-  const base::FileKind kind = base::kind_of_file(usual);
+  const auto usual = deck::default_checkpoint_folder(config);
+  if (!usual) return config.checkpoint.dir;
+  const base::FileKind kind = base::kind_of_file(*usual);
   if (!kind.why.empty())
     base::fail(ExitCode::environment, "cannot examine '{}': {}; set output.dir to a folder that can be written to",
-               usual.string(), kind.why);
-  return kind.is_folder() ? usual.string() : std::string();
+               usual->string(), kind.why);
+  return kind.is_folder() ? usual->string() : std::string();
 }
 
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world) {

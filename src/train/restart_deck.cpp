@@ -150,8 +150,8 @@ bool same_validation(const Manifest& saved, const Inputs& now, const std::vector
     if (one == before.end() || other == given.end()) return one == before.end() && other == given.end();
     return one->second->value == other->second->value;
   };
-  const auto synthetic = given.find("data.kind");
-  const bool drawn = synthetic != given.end() && synthetic->second->value == "synthetic";
+  const auto kind = given.find("data.kind");
+  const bool drawn = kind != given.end() && kind->second->value == "synthetic";
   if (!same("data.kind") || !same("data.validation") || !same("model.seq") || (drawn && !same("data.seed")))
     return false;
   if (saved.validation)

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
+#include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/directory.hpp"
 #include "io/durable_file.hpp"

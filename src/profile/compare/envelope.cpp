@@ -173,12 +173,11 @@ double relative_difference(double a, double b) {
 }
 
 Envelope read_envelope(const std::filesystem::path& path) {
-  base::PlainFile file = base::open_plain(path.string(), base::Pipes::read);
-  const std::string text{std::istreambuf_iterator<char>(file.in), {}};
-  if (!file.in || !file.why.empty())
-    refuse(path.string(), "cannot be read{}; give the file of an envelope, or leave it out for the one of the program",
-           file.why.empty() ? "" : ": " + file.why);
-  return parse_envelope(text, path.string());
+  const base::PlainText file = base::read_plain(path.string(), base::Pipes::read);
+  if (!file.why.empty())
+    refuse(path.string(),
+           "cannot be read: {}; give the file of an envelope, or leave it out for the one of the program", file.why);
+  return parse_envelope(file.text, path.string());
 }
 
 Envelope shipped_envelope() { return parse_envelope(kShippedEnvelope, "the envelope of this program"); }

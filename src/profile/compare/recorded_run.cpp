@@ -13,7 +13,6 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "base/file_kind.hpp"
 #include "base/json.hpp"
 #include "base/plain_file.hpp"
 #include "profile/processor.hpp"
@@ -36,9 +35,13 @@ template <class... Args>
   base::fail(base::ExitCode::deck, "{}: error: {}", path.string(), fmt::format(format, std::forward<Args>(args)...));
 }
 
+[[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
+  refuse(path, "cannot be read: {}; give an output folder of a run that is over", why);
+}
+
 base::PlainFile open_file(const fs::path& path) {
   base::PlainFile file = base::open_plain(path.string(), base::Pipes::read);
-  if (!file.why.empty()) refuse(path, "cannot be read: {}; give an output folder of a run that is over", file.why);
+  if (!file.why.empty()) cannot_read(path, file.why);
   return file;
 }
 
@@ -51,10 +54,9 @@ base::FileKind kind_of(const fs::path& path) {
 }
 
 std::string text_of(const fs::path& path) {
-  base::PlainFile file = open_file(path);
-  std::string text{std::istreambuf_iterator<char>(file.in), {}};
-  if (!file.in) refuse(path, "cannot be read; give an output folder of a run that is over");
-  return text;
+  base::PlainText file = base::read_plain(path.string(), base::Pipes::read);
+  if (!file.why.empty()) cannot_read(path, file.why);
+  return std::move(file.text);
 }
 
 std::string plain(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
