@@ -56,6 +56,7 @@ class Run {
       issued_.push_back(host += t.issue_s);
       compute_before_.push_back(compute_count_);
       if (t.queue == kCompute) ++compute_count_;
+      if (queues_.size() <= t.queue) queues_.resize(t.queue + std::size_t{1});
       queues_[t.queue].tasks.push_back(i);
     }
     result_.task_s.assign(static_cast<std::size_t>(count_), 0);
@@ -277,7 +278,7 @@ class Run {
   std::vector<double> issued_;  ///< of each task, since the host began to issue the step
   std::vector<int> compute_before_;
   int compute_count_ = 0, compute_done_ = 0;
-  std::array<QueueState, kMostQueues> queues_{};
+  std::vector<QueueState> queues_{1};
   std::vector<double> start_, end_, began_issuing_;
   double now_ = 0, last_began_ = 0, finished_ = 0;
   Simulated result_;

@@ -11,10 +11,13 @@
 
 namespace shard8::project {
 
-/// A queue of work: 0 is the compute stream, each other one has the collectives of one group on one stream.
+/// A queue of work: 0 is the compute stream, each other one has collectives of one group on one stream. A device has
+/// them in one queue. On hosts a collective begins when it is issued, whether or not the one before it has ended: its
+/// group has kAtOnce queues on each stream, which take turns.
 using Queue = std::uint8_t;
 inline constexpr Queue kCompute = 0;
-inline constexpr int kMostQueues = 12;
+inline constexpr int kMostQueues = 64;
+inline constexpr int kAtOnce = 4;  ///< chosen: a step has rarely more collectives of one group and stream under way
 
 /// Which bytes a collective moves: those of memory and links inside a node, or those of the network's rails.
 enum class Link : std::uint8_t { none, node, network };

@@ -76,10 +76,11 @@ double TaskList::issue_s(const machine::Figure& issue) const {
 
 Queue TaskList::queue_of(Stream stream, operation::Group group) {
   if (stream == Stream::compute) return kCompute;
-  const auto next = static_cast<Queue>(queues_.size() + 1);
-  const auto [at, added] = queues_.try_emplace({static_cast<int>(stream), group}, next);
-  SHARD8_REQUIRE(at->second < kMostQueues, "more than {} queues of collectives", kMostQueues - 1);
-  return at->second;
+  const int at_once = times_.machine().device ? 1 : kAtOnce;
+  const auto first = static_cast<int>(queues_.size()) * at_once + 1;
+  Calls& calls = queues_.try_emplace({static_cast<int>(stream), group}, Calls{first, 0}).first->second;
+  SHARD8_REQUIRE(calls.first + at_once <= kMostQueues, "more than {} queues of collectives", kMostQueues - 1);
+  return static_cast<Queue>(calls.first + calls.count++ % at_once);
 }
 
 Estimate TaskList::estimate(const Operation& o) {

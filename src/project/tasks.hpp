@@ -44,7 +44,10 @@ class TaskList {
   std::map<std::string, machine::Estimate> estimates_;  ///< by what the operation computes
   std::array<double, machine::kKnown> known_s_{};
   std::map<std::string, Uncertain> uncertain_;
-  std::map<std::pair<int, operation::Group>, Queue> queues_;
+  struct Calls {
+    int first = 0, count = 0;  ///< the first queue, and the collectives so far
+  };
+  std::map<std::pair<int, operation::Group>, Calls> queues_;
   std::map<operation::Group, machine::Placement> places_;
   std::vector<std::pair<int, profile::CollectiveKey>> collectives_;
 

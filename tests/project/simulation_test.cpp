@@ -5,6 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "deck/load.hpp"
+#include "machine/file.hpp"
+#include "project/tasks.hpp"
+#include "train/record.hpp"
+
 namespace shard8::project {
 namespace {
 
@@ -156,6 +165,41 @@ TEST(ProjectSimulation, a_host_that_issues_slowly_holds_the_device_up) {
   const Simulated r = simulate(s.step, none());
   EXPECT_DOUBLE_EQ(r.times.total, 0.5 + 4 * 1.5 + 1);
   EXPECT_DOUBLE_EQ(r.host_s, r.times.total - 4);
+}
+
+/// MPI moves what is under way at once, NCCL what is under way on a stream in turn.
+TEST(ProjectSimulation, collectives_of_hosts_begin_when_they_are_issued_and_those_of_devices_in_turn) {
+  for (const char* name : {"host.yaml", "h100-sxm.yaml"}) {
+    SCOPED_TRACE(name);
+    const auto machine =
+        machine::read((std::filesystem::path(SHARD8_SOURCE_DIR) / "inputs" / "machines" / name).string());
+    const machine::Times times(machine, {}, 1e9);  // any extrapolation
+    std::vector<std::string> overrides;
+    if (machine.device) overrides = {"mesh.device=cuda", "precision.compute=bf16"};
+    const auto deck = deck::load_text(R"(
+model: {arch: llama, hidden: 256, ffn: 512, layers: 3, heads: 4, vocab: 512, seq: 128}
+mesh: {shard: 2}
+precision: {compute: fp32}
+optimizer: {lr: 0.001}
+data: {kind: synthetic, batch: 8}
+run: {steps: 1}
+)",
+                                      "deck.yaml", overrides);
+    const auto setup = train::Setup::make(deck.config, 0, 1);
+    TaskList list(setup, times, 1, 1);
+    train::record_step(setup, {}, [&](const operation::Operation& o) { list.add(o); });
+    std::set<Queue> gathers;
+    int last = -1;
+    for (const Task& t : list.step().tasks) {
+      if (t.queue == kCompute || t.waiting != Waiting::gather) continue;
+      if (!machine.device) {
+        EXPECT_NE(static_cast<int>(t.queue), last);
+      }
+      last = t.queue;
+      gathers.insert(t.queue);
+    }
+    EXPECT_EQ(gathers.size(), machine.device ? 1u : static_cast<std::size_t>(kAtOnce));
+  }
 }
 
 TEST(ProjectSimulation, the_phases_are_the_step) {
