@@ -280,6 +280,7 @@ class Run {
         stopping_.checkpoint_written(checkpoints_->counts().longest_s);
       };
       hooks.save = [&](std::int64_t done) { return checkpoints_->write_now(done, last_.loss); };
+      hooks.failed = [&] { checkpoints_->finish(); };
     }
     train::LoopResult loop = train::train(assembly_->trainer(), steps_, hooks);
     if (checkpoints_) checkpoints_->finish();
@@ -389,7 +390,8 @@ class Run {
         "\nfinal loss {:.6f}{}", loss,
         entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) {
-      const auto text = stop_text(stop_, last.step + 1, steps_.end, loop.saved, earlier_checkpoint());
+      const auto text = stop_text(stop_, last.step + 1, steps_.end, loop.saved, earlier_checkpoint(),
+                                  restarts() || !run_.slurm_job.empty());  // queued again, it goes on all the same
       logger_.info("{}", text);
       if (quiet_ && logger_.speaks()) logger_.warn("{}", text);
     }
@@ -413,11 +415,13 @@ class Run {
     output_.end_leg(leg, !stop_);
   }
 
+  bool restarts() const { return config().checkpoint.restart != deck::CheckpointConfig::kNoRestart; }
+
   /// The step from which the same command would go on if this run wrote no further checkpoint: that of the last
   /// checkpoint that this run has written, or else that of the checkpoint from which this run went on. Nothing if there
   /// is no such checkpoint, or if checkpoint.restart is not auto: then the same command starts elsewhere.
   std::optional<std::int64_t> earlier_checkpoint() const {
-    if (config().checkpoint.restart == deck::CheckpointConfig::kNoRestart) return std::nullopt;
+    if (!restarts()) return std::nullopt;
     if (const auto written = checkpoints_ ? checkpoints_->last() : std::nullopt) return written;
     return point_ ? std::optional(steps_.first) : std::nullopt;
   }

@@ -14,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "app/commands.hpp"
 #include "app/run_report.hpp"
@@ -443,6 +444,11 @@ void RunOutput::keep_overlap(const std::string& plan) {
 }
 
 void RunOutput::metrics(const profile::StepMetrics& step) {
+  if (step.grad_norm == 0 && !std::exchange(told_of_zero_, true))
+    say_(
+        fmt::format("the gradient of step {} is exactly 0: nothing is learned. An overflow may have made all "
+                    "activations 0: look at the initial weights (model.init_std, model.init_file)",
+                    step.step));
   totals_.add({step.step, step.loss, step.tokens, step.step_s});
   // The lock is a file: on a network's file system each look is a round trip. Who was stopped for long looks at once.
   const auto now = std::chrono::steady_clock::now();

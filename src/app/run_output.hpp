@@ -104,6 +104,7 @@ class RunOutput {
   std::unique_ptr<train::HeldFolder> held_;
   bool lost_ = false;
   std::chrono::steady_clock::time_point looked_{};  ///< when lost_ was found out
+  bool told_of_zero_ = false;  ///< a gradient of 0 was warned of
   std::function<void(const std::string&)> say_;
   std::vector<std::string> unwritten_;  ///< why files that inform could not be written, on rank 0
   std::int64_t lines_left_out_ = 0;     ///< of metrics.jsonl

@@ -103,10 +103,12 @@ SlurmJob slurm_job(double now) {
 }
 
 std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,
-                      std::optional<std::int64_t> earlier) {
+                      std::optional<std::int64_t> earlier, bool restarts) {
   std::string rest = "without a checkpoint of this run: it cannot go on from here";
   if (earlier) rest = fmt::format("no checkpoint was written here: run again to go on from that of step {}", *earlier);
   if (checkpoint) rest = "a checkpoint of this run is there: run again to go on";
+  if (checkpoint && !restarts)
+    rest = "a checkpoint of this run is there: to go on, run again with checkpoint.restart = auto";
   return fmt::format("stopped by {} before step {} of {}; {}", train::name_of(reason), next, steps, rest);
 }
 

@@ -55,9 +55,9 @@ SlurmJob slurm_job(double now);
 
 /// The line of a report on a run that stopped before step number `next` of `steps`. `checkpoint`: one was written of
 /// the state where it stopped. `earlier`: the step of the last one from which the run could go on otherwise, if there
-/// is one.
+/// is one. `restarts`: the same command goes on from it.
 std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,
-                      std::optional<std::int64_t> earlier);
+                      std::optional<std::int64_t> earlier, bool restarts);
 
 /// The exit code of a run that stopped: `failed` where this stop wrote no checkpoint, even if there is an earlier one,
 /// so that a job which is queued again for every code `stopped` does not repeat the same steps for ever.

@@ -153,7 +153,8 @@ class Bench {
     profile::CheckpointCounts after = checkpoints_.counts();
     comm::agree_on_root(world_, 0, [&] {
       if (after.written != before.written + 1)
-        base::fail(base::ExitCode::failed, "no checkpoint was written: {}", said_);
+        base::fail(base::ExitCode::environment, "no checkpoint was written: {}",
+                   checkpoints_.failure().empty() ? said_ : checkpoints_.failure());
     });
     after.bytes -= before.bytes;
     after.durable_s -= before.durable_s;

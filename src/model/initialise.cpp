@@ -4,7 +4,9 @@
 #include "model/initialise.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/error.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/elementwise.hpp"
 #include "model/weight_file.hpp"
@@ -36,9 +38,20 @@ void read_box(const io::TensorFile& file, const std::string& name, const io::Str
 }
 
 /// Fills `rows`, (R, C) fp32 rows of a master shard, from the box stored.box of the tensor `name` in the file.
+/// Error(deck) if one of the values is not finite: it would never become finite, and FP8 casts saturate it unseen.
 void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
           const Tensor& rows) {
-  tensor::write_on_host(exec, rows, [&](const Tensor& host) { read_box(file, name, stored, host.as<float>()); });
+  tensor::write_on_host(exec, rows, [&](const Tensor& host) {
+    const auto* values = host.as<float>();
+    read_box(file, name, stored, host.as<float>());
+    const auto* end = values + host.count();
+    const auto* wrong = std::find_if(values, end, [](float value) { return !std::isfinite(value); });
+    if (wrong != end)
+      base::fail(base::ExitCode::deck,
+                 "{}: tensor '{}' has the value {}, which no training can begin with; repair the file, or set "
+                 "model.init_file to another one",
+                 file.spec(), name, *wrong);
+  });
 }
 
 /// The global indices of the elements of a shard's rows: their row-major indices in the file's tensor.

@@ -175,6 +175,7 @@ void Checkpoints::note(const checkpoint::Outcome& outcome) {
 /// Counts a failed checkpoint and says why. Called with the same text on every rank.
 void Checkpoints::failed(const std::string& why) {
   ++counts_.failed;
+  failure_ = why;
   if (assembly_.mesh().world.rank() == 0) say_(fmt::format("no checkpoint was written: {}; training goes on", why));
 }
 

@@ -131,6 +131,8 @@ class Checkpoints {
   std::optional<std::int64_t> last() const { return last_step_ < 0 ? std::nullopt : std::optional(last_step_); }
   /// Of this rank.
   const profile::CheckpointCounts& counts() const { return counts_; }
+  /// Why the last checkpoint that failed was not written; empty if none failed.
+  const std::string& failure() const { return failure_; }
 
  private:
   void stall(const std::function<void()>& action);
@@ -150,6 +152,7 @@ class Checkpoints {
   std::optional<comm::Communicator> node_;
   std::unique_ptr<checkpoint::Writer> writer_;
   profile::CheckpointCounts counts_;
+  std::string failure_;
   std::int64_t last_step_ = -1;  ///< of the last checkpoint that was written
 };
 

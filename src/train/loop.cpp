@@ -33,9 +33,7 @@ std::string divergence(const StepResult& r, bool fp32) {
                      fp32 ? " or a larger optimizer.eps" : ", a larger optimizer.eps or precision.compute = fp32");
 }
 
-}  // namespace
-
-LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
+LoopResult trained(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
   LoopResult loop;
   for (std::int64_t s = steps.first; s < steps.end; ++s) {
     if (s > steps.first && hooks.stops_before && hooks.stops_before(s)) {
@@ -57,6 +55,20 @@ LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
     if (hooks.between) hooks.between(s + 1);
   }
   return loop;
+}
+
+}  // namespace
+
+LoopResult train(Trainer& trainer, const Steps& steps, const LoopHooks& hooks) {
+  try {
+    return trained(trainer, steps, hooks);
+  } catch (const comm::AgreedError&) {
+    try {
+      if (hooks.failed) hooks.failed();
+    } catch (const comm::AgreedError&) {  // the first error says more
+    }
+    throw;
+  }
 }
 
 }  // namespace shard8::train

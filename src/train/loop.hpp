@@ -34,6 +34,8 @@ struct LoopHooks {
   /// Called when the run stops in this way, with no collective under way. Returns whether a checkpoint of this run
   /// exists, from which it can go on; writing one has its place here. Every rank must answer alike.
   std::function<bool(std::int64_t done)> save;
+  /// Called before an AgreedError leaves the loop: what was begun before it, such as a checkpoint, can be ended.
+  std::function<void()> failed;
 };
 
 enum class Stop : std::uint8_t {

@@ -138,5 +138,22 @@ TEST(Initialise, ReadsPartsOfOneRowOrColumn) {
   }
 }
 
+/// FP8 casts would saturate them, and nobody would hear of it.
+TEST(Initialise, RefusesValuesThatAreNotFinite) {
+  for (const deck::Arch arch : {deck::Arch::gpt2, deck::Arch::llama})
+    for (const char* value : {"inf", "-inf", "nan"}) {
+      const deck::ModelConfig model = model_of(arch, {8, 12, 2});
+      auto tensors = tensors_of(model);
+      auto& [name, stored] = *std::prev(tensors.end());
+      stored.values.back() = std::stof(value);
+      const test::TempFolder folder;
+      write(folder / "w.safetensors", tensors);
+      io::IoThread io;
+      const auto file = io::open_tensor_file(io, folder / "w.safetensors");
+      test::expect_error([&] { expect_read(*file, tensors, model, 1, 1); }, base::ExitCode::deck,
+                         {"w.safetensors", "tensor '" + name + "' has the value " + value});
+    }
+}
+
 }  // namespace
 }  // namespace shard8
