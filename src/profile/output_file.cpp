@@ -22,7 +22,13 @@ namespace fs = std::filesystem;
 
 void create_folder_of(const fs::path& path, const std::string& remedy) {
   if (!path.has_parent_path()) return;
-  const std::error_code error = base::make_folders(path.parent_path());
+  const fs::path folder = path.parent_path();
+  std::error_code ignored;
+  if (fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored))
+    fail_with(folder, "make folder",
+              fmt::format("it is a link to '{}', which is not there", fs::read_symlink(folder, ignored).string()),
+              remedy);
+  const std::error_code error = base::make_folders(folder);
   if (error) fail_with(path.parent_path(), "make folder", error.message(), remedy);
 }
 

@@ -136,6 +136,22 @@ TEST(Compared, memory_and_bytes_on_the_wire) {
             Texts{"collectives, bytes a step all_gather shard(2) fp32: +33.3 %"});
 }
 
+/// No share of 0 can be given.
+TEST(Compared, what_was_0_is_told_by_its_values) {
+  const Copy none;
+  none.change([](Json& summary) {
+    for (Json& row : summary["memory_per_rank"])
+      if (row["kind"] == "planned_total") row["bytes"] = 0;
+  });
+  const auto c = compare_runs(read_run(none.path()), read_run(Copy::recorded("a")), {});
+  ASSERT_EQ(c.exceeded.size(), 1u);
+  const auto& memory = figure(c, "memory of a rank", "planned_total");
+  EXPECT_EQ(c.exceeded[0],
+            fmt::format("memory of a rank planned_total: from 0 to {:.3f} MiB", *memory.b / (1024.0 * 1024)));
+  const Comparison all[] = {c};
+  EXPECT_EQ(Json::parse(to_json(all, {}))["comparisons"][0]["exceeded"][0], c.exceeded[0]);
+}
+
 TEST(Compared, joules_of_a_token_where_the_same_was_counted) {
   const auto with = [](double joules, const char* kind) {
     return [=](Json& summary) {
@@ -150,6 +166,13 @@ TEST(Compared, joules_of_a_token_where_the_same_was_counted) {
   const auto c = compare_runs(read_run(a.path()), read_run(b.path()), {});
   EXPECT_EQ(c.exceeded, Texts{"energy a token: +20.0 %"});
   EXPECT_EQ(figure(c, "energy", "mean").verdict, ComparedFigure::Verdict::not_judged);
+  a.change(with(0.004137, "gpu"));
+  b.change(with(0.003235, "gpu"));
+  const std::string small = to_text(compare_runs(read_run(a.path()), read_run(b.path()), {}), {});
+  EXPECT_NE(small.find("0.00414"), std::string::npos) << small;
+  EXPECT_NE(small.find("0.00324"), std::string::npos) << small;
+  a.change(with(0.5, "gpu"));
+  b.change(with(0.6, "gpu"));
   EXPECT_EQ(compare_runs(read_run(a.path()), read_run(b.path()), {.percent = 25}).exceeded, Texts{});
   b.change(with(0.6, "package"));
   EXPECT_EQ(compare_runs(read_run(a.path()), read_run(b.path()), {}).exceeded, Texts{});

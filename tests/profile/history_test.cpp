@@ -116,6 +116,22 @@ TEST(Added, a_short_leg_whose_end_is_known_to_a_tick) {
   EXPECT_TRUE(add_up({leg}, steps, false).shares_are_known());
 }
 
+/// A summary does not say how much of the hold-up was in the steps that were lost.
+TEST(Added, hold_up_of_a_leg_that_lost_steps_counts_once) {
+  std::map<std::int64_t, double> steps;
+  add_steps(steps, 0, 30, 1);
+  auto first = whole_leg(kBegin, 0, 20, "run.stop_after");
+  first.lost_s = 3;  // the hold-up of 2 s was in the lost step
+  const auto h = add_up({first, whole_leg(kBegin + 100, 19, 30, "finished")}, steps, true);
+  EXPECT_EQ(h.legs[0].lost, 1);
+  EXPECT_NEAR(h.legs[0].counted_s, 19, 1e-9);
+  EXPECT_NEAR(*h.legs[0].held_up_s, 1, 1e-9);  // behind the last step
+  ASSERT_EQ(h.legs[0].notes.size(), 1u);
+  EXPECT_EQ(h.legs[0].notes[0],
+            "checkpoints held its steps up for 2.000 s, which is in counted and lost, since 1 step was lost");
+  expect_sum(h);
+}
+
 TEST(Reconstructed, a_killed_leg_from_metrics_and_the_next_one) {
   std::map<std::int64_t, double> steps;
   add_steps(steps, 0, 10, 1);

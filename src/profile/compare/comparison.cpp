@@ -385,7 +385,7 @@ Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const Compar
     for (const ComparedFigure& figure : kind.figures)
       if (figure.verdict == Verdict::worse || figure.verdict == Verdict::slower)
         (figure.verdict == Verdict::worse ? result.exceeded : result.slower)
-            .push_back(fmt::format("{} {}: {}", kind.name, figure.name, change_text(*figure.change())));
+            .push_back(fmt::format("{} {}: {}", kind.name, figure.name, change_text(figure, kind)));
     if (!kind.figures.empty()) result.kinds.push_back(std::move(kind));
   };
   add(figures.steps());

@@ -171,6 +171,9 @@ struct ComparedKind {
   std::vector<ComparedFigure> figures{};
 };
 
+/// How a figure that both runs have changed, as text: as a share of the first value, or "from 0 to 54.5 ms".
+std::string change_text(const ComparedFigure& figure, const ComparedKind& kind);
+
 /// What is not the same in the decks, versions, hosts or environments; "-" for what a run does not have.
 struct Difference {
   std::string what, name, a, b;

@@ -16,9 +16,10 @@ using Verdict = ComparedFigure::Verdict;
 
 std::string value_text(std::optional<double> value, double scale) {
   if (!value) return "-";
+  constexpr double kSmall = 0.1;  // chosen: below it, three decimals are less than three digits
   const double shown = scale * *value;
-  return shown == static_cast<double>(static_cast<long long>(shown)) ? fmt::format("{:.0f}", shown)
-                                                                     : fmt::format("{:.3f}", shown);
+  if (shown == static_cast<double>(static_cast<long long>(shown))) return fmt::format("{:.0f}", shown);
+  return std::abs(shown) < kSmall ? fmt::format("{:.3g}", shown) : fmt::format("{:.3f}", shown);
 }
 
 /// The margin as a share of the first value, left out where it is larger than that value.
@@ -169,6 +170,12 @@ Json json_of(const Comparison& c) {
 }
 
 }  // namespace
+
+std::string change_text(const ComparedFigure& figure, const ComparedKind& kind) {
+  if (const auto change = figure.change()) return change_text(*change);
+  return fmt::format("from {} to {}{}{}", value_text(figure.a, kind.scale), value_text(figure.b, kind.scale),
+                     kind.unit.empty() ? "" : " ", kind.unit);
+}
 
 std::string change_text(double change) {
   return change < 9 ? fmt::format("{:+.1f} %", 100 * change) : fmt::format("x {:.1f}", 1 + change);

@@ -75,8 +75,15 @@ double mean_of(const std::vector<double>& values) {
          static_cast<double>(std::max<std::size_t>(values.size(), 1));
 }
 
-/// The file's losses, and the times of its steps from `first` on.
-std::vector<double> read_metrics(const fs::path& path, std::int64_t first, RecordedRun& run) {
+constexpr std::int64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
+
+/// The steps from `begin` to before `end`.
+struct Steps {
+  std::int64_t begin = 0, end = kNoEnd;
+};
+
+/// The file's losses of these steps, and the times of those from `first` on.
+std::vector<double> read_metrics(const fs::path& path, std::int64_t first, RecordedRun& run, const Steps& steps = {}) {
   base::PlainFile opened = open_file(path);
   std::ifstream& file = opened.in;
   std::vector<double> step_s;
@@ -88,6 +95,7 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
       const Json step = base::parse_json<Json>(text);
       base::in_json(step, [&] {
         const auto index = json_value<std::int64_t>(step, "step");
+        if (index < steps.begin || index >= steps.end) return;
         run.loss[index] = number(json_member(step, "loss"));
         if (step.contains("validation_loss")) run.validation[index] = number(json_member(step, "validation_loss"));
         run.grad_norm[index] = number(json_member(step, "grad_norm"));
@@ -100,7 +108,8 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
     }
   }
   if (file.bad()) refuse(path, "cannot be read behind line {}; copy it again", line);
-  if (run.loss.empty()) refuse(path, "has no steps: the run is not over or failed at its start; run it again");
+  if (run.loss.empty() && steps.end == kNoEnd)
+    refuse(path, "has no steps: the run is not over or failed at its start; run it again");
   return step_s;
 }
 
@@ -278,6 +287,38 @@ void set_errors(RecordedRun& run, const std::map<std::string, std::vector<double
   }
 }
 
+/// ".leg_2" of "summary.leg_2.json", the summary of an earlier leg, where output.summary is "summary.json"; else empty.
+std::string leg_in(const fs::path& path, const fs::path& output_summary) {
+  const std::string name = path.stem().string(), begin = output_summary.stem().string() + ".leg_";
+  if (!name.starts_with(begin) || path.extension() != output_summary.extension()) return {};
+  const std::string leg = name.substr(begin.size());
+  const bool is_number = !leg.empty() && leg.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? ".leg_" + leg : std::string();
+}
+
+/// The steps of an earlier leg whose lines metrics.jsonl still has: later legs have cut those that they trained again.
+Steps steps_of_leg(const Json& summary, const fs::path& folder) {
+  const Json& steps = json_member(summary, "steps");
+  Steps own{json_value<std::int64_t>(steps, "first") - json_value<std::int64_t>(steps, "left_out"),
+            json_value<std::int64_t>(json_member(summary, "end"), "next_step")};
+  const fs::path training = folder / "training.json";
+  if (!kind_of(training).is_there()) return own;
+  base::PlainFile file = open_file(training);
+  const std::string text(std::istreambuf_iterator<char>(file.in), {});
+  const auto leg = json_value<std::size_t>(json_member(summary, "training"), "leg");
+  try {
+    const Json record = base::parse_json<Json>(text);
+    base::in_json(record, [&] {
+      const Json& legs = json_list(json_member(record, "legs"));
+      for (std::size_t later = leg; later < legs.size(); ++later)
+        own.end = std::min(own.end, json_value<std::int64_t>(legs[later], "first_step"));
+    });
+  } catch (const base::JsonProblem& e) {
+    refuse(training, "is no record of a training: {}; move it elsewhere to compare its legs without it", e.what());
+  }
+  return own;
+}
+
 RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
   RecordedRun run{.name = given.string()};
   const Json summary = parse_summary(path);
@@ -292,10 +333,13 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
     }
     const Json& output = json_member(json_member(summary, "deck"), "output");
     const fs::path metrics = path.parent_path() / plain(json_member(output, "metrics"));
-    const fs::path timing = path.parent_path() / plain(json_member(output, "timing"));
+    const std::string leg = leg_in(path, plain(json_member(output, "summary")));
+    fs::path timing = path.parent_path() / plain(json_member(output, "timing"));
+    timing.replace_filename(timing.stem().string() + leg + timing.extension().string());
     std::vector<double> step_s;
     if (run.skeleton.empty() && kind_of(metrics).is_there())
-      step_s = read_metrics(metrics, json_value<std::int64_t>(json_member(summary, "steps"), "first"), run);
+      step_s = read_metrics(metrics, json_value<std::int64_t>(json_member(summary, "steps"), "first"), run,
+                            leg.empty() ? Steps() : steps_of_leg(summary, path.parent_path()));
     set_errors(run, kind_of(timing).is_there() ? read_timing(timing) : std::map<std::string, std::vector<double>>(),
                step_s);
   };

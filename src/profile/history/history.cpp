@@ -45,6 +45,9 @@ void set_span(LegHistory& leg, const LegRecord& record, bool last) {
   if (!record.end.empty()) return;
   leg.ended = record.last_seen;
   leg.end = last ? "killed or failed, or runs" : "killed or failed";
+  if (last)
+    leg.notes.emplace_back(
+        "a leg that goes on trains the steps behind its last checkpoint again; until one does, they count");
   leg.notes.emplace_back(record.last_seen
                              ? "no end is recorded: reconstructed from metrics.jsonl, up to its last written step"
                              : "no end and no step is recorded: ends where it began to train");
@@ -66,9 +69,16 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
     leg.notes.push_back(fmt::format("time of {} not recorded (before 0.3): it is in other",
                                     base::count(leg.lost, "step that was lost", "steps that were lost")));
   if (record.times) {
-    leg.held_up_s = record.times->held_up_s + record.times->after_last_s;
+    // The summary has one sum for all steps of the leg: how much of it was in those that were lost is not known.
+    const double in_steps_s = leg.lost == 0 ? record.times->held_up_s : 0;
+    if (leg.lost > 0 && record.times->held_up_s > 0)
+      leg.notes.push_back(
+          fmt::format("checkpoints held its steps up for {:.3f} s, which is in counted and lost, since "
+                      "{} lost",
+                      record.times->held_up_s, base::count(leg.lost, "step was", "steps were")));
+    leg.held_up_s = in_steps_s + record.times->after_last_s;
     leg.validation_s = record.times->validation_s;
-    leg.counted_s -= std::min(record.times->held_up_s, leg.counted_s);
+    leg.counted_s -= std::min(in_steps_s, leg.counted_s);
   } else if (record.has_summary) {
     leg.notes.emplace_back("hold-up of checkpoints not recorded (before 0.3): it is in its steps");
   } else if (record.trains_from) {
