@@ -71,6 +71,21 @@ std::optional<project::Failures> failures_of(const ProjectArguments& arguments, 
   return f;
 }
 
+/// Projections are of trainings: says what of the deck they leave out or take otherwise, and takes run.skeleton out of
+/// it, so that memory is that of a training as well. Returns whether the deck must be loaded again.
+bool as_training(const deck::Config& config, ProjectArguments& arguments) {
+  if (config.model.moe.experts > 0 && config.model.moe.routing == deck::MoeRouting::zipf && config.model.moe.skew > 0)
+    warn(
+        fmt::format("moe.routing = zipf, moe.skew = {}: projected as if all experts were used equally; with skew the "
+                    "busiest rank takes longer",
+                    config.model.moe.skew));
+  if (config.run.skeleton == deck::Skeleton::none) return false;
+  warn(fmt::format("run.skeleton = {} is left out: a training is projected", deck::to_string(config.run.skeleton)));
+  for (const char* key : {"run.skeleton=none", "run.skeleton_times=", "run.skeleton_load=0"})
+    arguments.deck.overrides.emplace_back(key);
+  return true;
+}
+
 /// "data.micro_batch=1,2,4".
 project::Varied read_varied(const std::string& text) {
   const auto equals = text.find('=');
@@ -83,11 +98,15 @@ project::Varied read_varied(const std::string& text) {
   }
   const bool empty = varied.values.empty() || values.ends_with(',') ||
                      std::find(varied.values.begin(), varied.values.end(), "") != varied.values.end();
-  if (empty || varied.key.starts_with("mesh."))
+  if (empty)
     base::fail(base::ExitCode::deck,
                "shard8 project: --vary '{}' is not a key with values: write group.key=value,value, as in "
-               "data.micro_batch=1,2,4; meshes are varied by --sweep",
+               "data.micro_batch=1,2,4",
                text);
+  for (const base::Axis axis : base::kAxes)
+    if (varied.key == fmt::format("mesh.{}", name_of(axis)))
+      base::fail(base::ExitCode::deck, "shard8 project: --vary '{}': --sweep tries every {}: leave --vary {} out", text,
+                 varied.key, varied.key);
   for (auto value = varied.values.begin(); value != varied.values.end(); ++value)
     if (std::find(varied.values.begin(), value, *value) != value)
       base::fail(base::ExitCode::deck, "shard8 project: --vary '{}' has the value {} twice: leave one out", text,
@@ -121,9 +140,10 @@ void refuse_ignored(const ProjectArguments& arguments) {
   refuse(arguments.durable_s >= 0, "--durable");
 }
 
-int project_sweep(const ProjectArguments& arguments, const machine::Machine& machine,
-                  const project::Settings& settings) {
-  const deck::LoadResult deck = deck::load(arguments.deck.path, arguments.deck.overrides, arguments.deck.ranks);
+int project_sweep(ProjectArguments& arguments, const machine::Machine& machine, const project::Settings& settings) {
+  deck::LoadResult deck = deck::load(arguments.deck.path, arguments.deck.overrides, arguments.deck.ranks);
+  if (as_training(deck.config, arguments))
+    deck = deck::load(arguments.deck.path, arguments.deck.overrides, arguments.deck.ranks);
   print_warnings(deck);
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
   const std::uint64_t most = !arguments.fit.empty()   ? bytes_of(arguments.fit, "shard8 project: --fit")
@@ -185,6 +205,7 @@ int project_command(const ProjectArguments& given) {
   if (arguments.sweep) return project_sweep(arguments, project::changed(as_given, changes), settings);
 
   deck::LoadResult deck = load_for_ranks(arguments.deck, "project", ", or list all meshes with --sweep");
+  if (as_training(deck.config, arguments)) deck = load_for_ranks(arguments.deck, "project", "");
   project::Structure structure;
   if (stack) {
     const std::vector<std::string> of_stack = project::overrides(*stack, deck.config);

@@ -175,6 +175,8 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
   fs::path path = name;
   const bool folder = base::kind_of_file(path).is_folder();
   if (folder) path /= "summary.json";
+  if (folder && !base::kind_of_file(path).is_there())
+    refuse(path, "it is not there: give the run's summary file itself if output.summary renames it");
   if (!folder && path.extension() != ".json") {
     auto times = std::make_unique<MachineTimes>(machine::read(path.string()));
     said = times->said();
