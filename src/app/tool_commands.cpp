@@ -12,6 +12,7 @@
 #include "app/job.hpp"
 #include "app/process.hpp"
 #include "base/error.hpp"
+#include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "checkpoint/inspect.hpp"
@@ -85,6 +86,10 @@ bool is_good(const std::string& folder) {
     }
   } catch (const base::Error& error) {
     problems = {error.what()};
+  }
+  if (!base::kind_of_file(folder).is_there()) {
+    fmt::print("{}: removed meanwhile, as by checkpoint.keep of a run\n", folder);
+    return true;
   }
   fmt::print("{}: not good: {} problem{}\n", folder, problems.size(), problems.size() == 1 ? "" : "s");
   std::fflush(stdout);

@@ -105,6 +105,8 @@ std::vector<std::int64_t> Directory::steps() const {
   return steps;
 }
 
+bool Directory::has(std::int64_t step) const { return kind_of(folder_of(step), true) == Kind::folder; }
+
 std::optional<std::int64_t> Directory::latest() const {
   constexpr std::int64_t kLongest = 64;  // chosen: a name and a line end
   try {
@@ -139,7 +141,7 @@ Directory::Scan Directory::scan() const {
       const Manifest manifest = open(*step);
       scan.usable.push_back({*step, manifest.serial, manifest.run, manifest.parent});
     } catch (const base::Error& error) {
-      scan.unusable.push_back({*step, error.what()});
+      if (has(*step)) scan.unusable.push_back({*step, error.what()});  // else a run has removed it meanwhile
     }
   }
   std::stable_sort(scan.usable.begin(), scan.usable.end(),

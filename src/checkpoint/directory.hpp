@@ -50,6 +50,8 @@ class Directory {
 
   /// The step that `latest` names; nothing if there is no such file or it names no checkpoint.
   std::optional<std::int64_t> latest() const;
+  /// Whether the folder of a step is there. A run may remove one at any time: first it gives it another name.
+  bool has(std::int64_t step) const;
 
   /// The manifest of a checkpoint. Error unless it verifies, is of this step, and each of its files has its length.
   Manifest open(std::int64_t step) const;

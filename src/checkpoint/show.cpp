@@ -106,6 +106,7 @@ std::string list_text(const Directory& directory) {
       row.files = std::to_string(m.files.size());
       directory.open(step);
     } catch (const base::Error& error) {
+      if (!directory.has(step)) continue;  // a run has removed it meanwhile
       row.state = latest == step ? "not usable, latest" : "not usable";
       reasons += fmt::format("\n{} is not usable: {}\n", step_name(step), error.what());
     }

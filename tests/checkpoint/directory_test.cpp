@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 
+#include "checkpoint/inspect.hpp"
 #include "checkpoint/step_folder.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/checkpoint/system_calls.hpp"
@@ -150,6 +153,32 @@ TEST(Directory, SaysWhyACheckpointIsUnusable) {
 }
 
 /// A run that was restarted from an earlier step goes on from its own checkpoints.
+/// A look at a folder meets a run that removes checkpoints: what is gone meanwhile is not damaged.
+TEST(Directory, ARunMayRemoveCheckpointsMeanwhile) {
+  constexpr int kSteps = 30;
+  const test::TempFolder folder;
+  const Directory directory(folder.path());
+  for (int step = 0; step < kSteps; ++step) save_step(directory, step);
+  std::atomic<bool> done = false;
+  std::thread run([&] {
+    for (int step = 0; step < kSteps; ++step) {
+      fs::rename(directory.folder_of(step), directory.folder_of(step) + ".old");
+      fs::remove_all(directory.folder_of(step) + ".old");
+    }
+    done = true;
+  });
+  std::size_t most = 0;
+  while (!done) {
+    const auto scan = directory.scan();
+    EXPECT_THAT(scan.unusable, IsEmpty()) << scan.unusable.front().why;
+    EXPECT_THAT(checkpoint::list_text(directory), testing::Not(HasSubstr("not usable")));
+    most = std::max(most, scan.usable.size());
+    if (testing::Test::HasFailure()) break;
+  }
+  run.join();
+  EXPECT_GT(most, 0u);
+}
+
 TEST(Directory, TheNewestIsTheLastWritten) {
   const test::TempFolder folder;
   const Directory directory(folder.path());
