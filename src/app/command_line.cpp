@@ -251,8 +251,19 @@ int print(const std::string& text) {
   return 0;
 }
 
+/// Adds KEY=VALUE, the value of `option`; nothing for an empty one. Error(deck) if the command line sets the key, too:
+/// nobody can say which of the two comes last.
+void add_override(DeckArguments& deck, const std::string& key, const std::string& value, std::string_view option) {
+  if (value.empty()) return;
+  for (const std::string& given : deck.overrides)
+    if (given.starts_with(key + '='))
+      base::fail(base::ExitCode::deck, "command line: error: {} {} and {} are both given: leave one out", option, value,
+                 given);
+  deck.overrides.push_back(key + '=' + value);
+}
+
 DeckArguments planned(DeckArguments deck, const std::string& devices, std::int64_t ranks) {
-  if (!devices.empty()) deck.overrides.push_back("mesh.device=" + devices);
+  add_override(deck, "mesh.device", devices, "--devices");
   if (ranks > 0) deck.ranks = ranks;
   return deck;
 }
@@ -268,11 +279,17 @@ void add_trace(CLI::App& app, TraceArguments& arguments) {
       ->check(kNotEmpty);
   trace->add_option("--chakra", arguments.chakra, "a folder for Chakra execution traces, as ASTRA-sim reads them")
       ->check(kNotEmpty);
-  trace->add_option("--timeline", arguments.timeline, "an SVG picture of one layer")->check(kNotEmpty);
+  CLI::Option* timeline =
+      trace->add_option("--timeline", arguments.timeline, "an SVG picture of one layer")->check(kNotEmpty);
   trace->add_option("--layer", arguments.layer, "of the picture, from 0; by default the one in the middle")
+      ->needs(timeline)
       ->check(whole_from(0));
-  trace->add_option("--rank", arguments.rank, "of the picture")->capture_default_str()->check(whole_from(0));
+  trace->add_option("--rank", arguments.rank, "of the picture")
+      ->capture_default_str()
+      ->needs(timeline)
+      ->check(whole_from(0));
   trace->add_option("--step", arguments.step, "of the picture; by default the first that was traced")
+      ->needs(timeline)
       ->check(whole_from(0, std::numeric_limits<std::int64_t>::max()));
 }
 
@@ -311,8 +328,8 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
     // Before MPI starts threads that might print. Warnings and errors go to standard error.
     if (arguments.quiet && std::freopen("/dev/null", "w", stdout) == nullptr)
       base::fail(base::ExitCode::environment, "--quiet: cannot open /dev/null; leave --quiet out");
-    if (!arguments.devices.empty()) run.deck.overrides.push_back("mesh.device=" + arguments.devices);
-    if (!arguments.restart.empty()) run.deck.overrides.push_back("checkpoint.restart=" + arguments.restart);
+    add_override(run.deck, "mesh.device", arguments.devices, "--devices");
+    add_override(run.deck, "checkpoint.restart", arguments.restart, "--restart");
     return run_command(argc, argv, run);
   }
   if (chosen == "compare") {

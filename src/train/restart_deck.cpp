@@ -195,20 +195,19 @@ void refuse_changes(const std::vector<DeckChange>& changes, bool allow_changes, 
   if (!other_model.empty())
     base::fail(base::ExitCode::checkpoint,
                "checkpoint {} is one of another model:{}\n  restart with the deck it was written with; to train this "
-               "model, set checkpoint.restart to none and checkpoint.dir to another folder",
+               "model, set checkpoint.restart to none, and output.dir and checkpoint.dir to other folders",
                folder, other_model);
   if (allow_changes) return;
   const std::string others = lines(changes, [](const std::string& key) { return !may_change_at_restart(key); });
   if (!others.empty())
-    base::fail(
-        base::ExitCode::checkpoint,
-        "checkpoint {} was written with another deck:{}\n  to train on all the same, set "
-        "checkpoint.allow_changes to true, and output.dir and checkpoint.dir to other folders; to start anew, set "
-        "checkpoint.restart to none and the two folders{}",
-        folder, others,
-        others.find("content of model.init_file") == std::string::npos
-            ? ""
-            : "; a restart does not read model.init_file: the key can be left out");
+    base::fail(base::ExitCode::checkpoint,
+               "checkpoint {} was written with another deck:{}\n  to train on all the same, set "
+               "checkpoint.allow_changes to true, checkpoint.restart to {}, and output.dir and checkpoint.dir to other "
+               "folders; to start anew, set checkpoint.restart to none and the two folders{}",
+               folder, others, folder,
+               others.find("content of model.init_file") == std::string::npos
+                   ? ""
+                   : "; a restart does not read model.init_file: the key can be left out");
 }
 
 }  // namespace shard8::train

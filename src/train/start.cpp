@@ -157,6 +157,11 @@ class Finder {
     if (!scan_.usable.empty()) return from(own_, scan_, false);
     require_no_remains();
     if (was_cut_off()) return begin_again();
+    if (question_.config.checkpoint.allow_changes)
+      say_(
+          fmt::format("checkpoint.allow_changes changes nothing: there is no checkpoint{} to go on from, and a new "
+                      "training begins; checkpoint.restart names one in another folder",
+                      question_.folder.empty() ? "" : fmt::format(" in {}", own_.path())));
     return anew();
   }
 

@@ -103,7 +103,7 @@ TEST_F(OtherModel, IsRefusedWithAndWithoutPermission) {
       expect_refused({fmt::format("{}={}", key, now), fmt::format("checkpoint.allow_changes={}", allow)},
                      {"out/checkpoints/step_00000003 is one of another model:\n",
                       fmt::format("  {}: {} in the checkpoint, {} in this deck\n", key, before, now),
-                      "set checkpoint.restart to none and checkpoint.dir to another folder"});
+                      "set checkpoint.restart to none, and output.dir and checkpoint.dir to other folders"});
   }
 }
 

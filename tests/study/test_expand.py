@@ -101,6 +101,8 @@ class Errors(unittest.TestCase):
         self.assertIn("'sweep' is missing", error_of("deck: deck.yaml\n"))
         self.assertIn("scaling: weak needs 'ranks' in the sweep", error_of("deck: deck.yaml\nscaling: weak\nsweep: {a.b: 1}\n"))
         self.assertIn("'a.b' is set and swept", error_of("deck: deck.yaml\nset: {a.b: 1}\nsweep: {a.b: 1}\n"))
+        self.assertIn("'env.A' is swept, and its variable is in environment",
+                      error_of("deck: deck.yaml\nenvironment: {A: 1}\nsweep: {env.A: [1, 2]}\n"))
         self.assertIn("'ranks' stands twice in sweep", error_of("deck: deck.yaml\nsweep: {ranks: 1, ranks: 2}\n"))
 
     def test_what_is_no_study(self):

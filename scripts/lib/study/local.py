@@ -104,7 +104,8 @@ class Local:
             # By its own run.stop_after or run.time_limit_min: 75 with a checkpoint of the run, 5 without one.
             if code in (STOPPED, FAILED) and state == "unfinished" and folder.summary() is not None:
                 stopped += 1
-                say(f"{folder.run.name}: {why}; the next call runs it from its begin")
+                say(f"{folder.run.name}: {why}; the next call runs it from its begin, and stops there again unless "
+                    "what stopped it (run.stop_after, run.time_limit_min, timeout_min) is changed")
                 continue
             failed += 1
             reason = why if f"exit code {code}" in why else f"{why}, exit code {code}"

@@ -228,6 +228,8 @@ class Reader:
             self.errors.at(given["scaling"], f"scaling: {study.scaling} needs 'ranks' in the sweep")
         for name in set(study.settings) & set(study.swept()):
             self.errors.at(given["set"], f"'{name}' is set and swept", "leave it out of one of them")
+        for name in {f"env.{name}" for name in study.environment} & set(study.swept()):
+            self.errors.at(given["environment"], f"'{name}' is swept, and its variable is in environment", "leave it out of one of them")
         study.name = study.name or os.path.splitext(os.path.basename(self.path))[0]
         study.folder = study.folder or os.path.join("out", "studies", study.name)
         self.errors.throw_if_any()
