@@ -287,25 +287,27 @@ void set_errors(RecordedRun& run, const std::map<std::string, std::vector<double
   }
 }
 
-/// ".leg_2" of "summary.leg_2.json", the summary of an earlier leg, where output.summary is "summary.json"; else empty.
-std::string leg_in(const fs::path& path, const fs::path& output_summary) {
+/// The number of the leg in a name as "summary.leg_2.json", which an earlier leg's summary has where output.summary is
+/// "summary.json"; 0 for another name.
+std::size_t leg_in(const fs::path& path, const fs::path& output_summary) {
   const std::string name = path.stem().string(), begin = output_summary.stem().string() + ".leg_";
-  if (!name.starts_with(begin) || path.extension() != output_summary.extension()) return {};
-  const std::string leg = name.substr(begin.size());
-  const bool is_number = !leg.empty() && leg.find_first_not_of("0123456789") == std::string::npos;
-  return is_number ? ".leg_" + leg : std::string();
+  if (!name.starts_with(begin) || path.extension() != output_summary.extension()) return 0;
+  std::size_t leg = 0;
+  const auto [end, status] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), leg);
+  return status == std::errc() && end == name.data() + name.size() ? leg : 0;
 }
 
-/// The steps of an earlier leg whose lines metrics.jsonl still has: later legs have cut those that they trained again.
-Steps steps_of_leg(const Json& summary, const fs::path& folder) {
+/// The steps of an earlier leg, from 1, whose lines metrics.jsonl still has: later legs have cut those that they
+/// trained again. Versions before 0.2 do not say where a leg ended.
+Steps steps_of_leg(std::size_t leg, const Json& summary, const fs::path& folder) {
   const Json& steps = json_member(summary, "steps");
-  Steps own{json_value<std::int64_t>(steps, "first") - json_value<std::int64_t>(steps, "left_out"),
-            json_value<std::int64_t>(json_member(summary, "end"), "next_step")};
+  Steps own{json_value<std::int64_t>(steps, "first") - base::json_value_or<std::int64_t>(steps, "left_out", 0)};
+  if (summary.contains("end"))
+    own.end = base::json_value_or<std::int64_t>(json_member(summary, "end"), "next_step", kNoEnd);
   const fs::path training = folder / "training.json";
   if (!kind_of(training).is_there()) return own;
   base::PlainFile file = open_file(training);
   const std::string text(std::istreambuf_iterator<char>(file.in), {});
-  const auto leg = json_value<std::size_t>(json_member(summary, "training"), "leg");
   try {
     const Json record = base::parse_json<Json>(text);
     base::in_json(record, [&] {
@@ -333,13 +335,14 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
     }
     const Json& output = json_member(json_member(summary, "deck"), "output");
     const fs::path metrics = path.parent_path() / plain(json_member(output, "metrics"));
-    const std::string leg = leg_in(path, plain(json_member(output, "summary")));
+    const std::size_t leg = leg_in(path, plain(json_member(output, "summary")));
     fs::path timing = path.parent_path() / plain(json_member(output, "timing"));
-    timing.replace_filename(timing.stem().string() + leg + timing.extension().string());
+    if (leg > 0)
+      timing.replace_filename(fmt::format("{}.leg_{}{}", timing.stem().string(), leg, timing.extension().string()));
     std::vector<double> step_s;
     if (run.skeleton.empty() && kind_of(metrics).is_there())
       step_s = read_metrics(metrics, json_value<std::int64_t>(json_member(summary, "steps"), "first"), run,
-                            leg.empty() ? Steps() : steps_of_leg(summary, path.parent_path()));
+                            leg == 0 ? Steps() : steps_of_leg(leg, summary, path.parent_path()));
     set_errors(run, kind_of(timing).is_there() ? read_timing(timing) : std::map<std::string, std::vector<double>>(),
                step_s);
   };
