@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -11,6 +12,14 @@ namespace shard8::base {
 
 /// The name path.tmp, which a file has until it is complete.
 inline std::string temporary_of(const std::string& path) { return path + ".tmp"; }
+
+/// Where a link leads to that leads to nothing; nothing for another path. Such a link is neither there nor can a folder
+/// be made in its place.
+inline std::optional<std::string> end_of_broken_link(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error) || std::filesystem::exists(path, error)) return std::nullopt;
+  return std::filesystem::read_symlink(path, error).string();
+}
 
 /// Makes a folder and those above it. Processes that remove empty folders, as MadeFolders does, may run at the same
 /// time: a folder that vanished meanwhile is made again.

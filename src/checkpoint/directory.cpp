@@ -215,12 +215,11 @@ std::int64_t Directory::next_serial() const {
 }
 
 void Directory::make() const {
-  std::error_code error;
-  if (std::filesystem::is_symlink(path_, error) && !std::filesystem::exists(path_, error))
+  if (const auto end = base::end_of_broken_link(path_))
     base::fail(base::ExitCode::environment,
                "'{}': is a link to '{}', which is not there; make that folder, or set checkpoint.dir to another one",
-               path_, std::filesystem::read_symlink(path_, error).string());
-  error = base::make_folders(path_);
+               path_, *end);
+  std::error_code error = base::make_folders(path_);
   if (!error && !std::filesystem::is_directory(path_, error)) error = std::make_error_code(std::errc::not_a_directory);
   if (error) {
     base::fail(base::ExitCode::environment,

@@ -33,7 +33,8 @@ std::vector<WrittenFile> written_files(const Config& config);
 
 /// Whether the name is that of a file in output.dir: no path, and neither "." nor "..".
 bool is_file_name(std::string_view name);
-/// Whether it is a name by which runs say whose output.dir is, or of what they moved aside.
+/// Whether a run itself uses the name in output.dir: training.json and the lock, which say whose the folder is, and the
+/// folders replaced_N, to which it moves another training's files.
 bool is_reserved(std::string_view name);
 /// Whether checkpoints use the name in their folder.
 bool is_name_of_checkpoints(std::string_view name);

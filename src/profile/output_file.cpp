@@ -23,13 +23,10 @@ namespace fs = std::filesystem;
 void create_folder_of(const fs::path& path, const std::string& remedy) {
   if (!path.has_parent_path()) return;
   const fs::path folder = path.parent_path();
-  std::error_code ignored;
-  if (fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored))
-    fail_with(folder, "make folder",
-              fmt::format("it is a link to '{}', which is not there", fs::read_symlink(folder, ignored).string()),
-              remedy);
+  if (const auto end = base::end_of_broken_link(folder))
+    fail_with(folder, "make folder", fmt::format("it is a link to '{}', which is not there", *end), remedy);
   const std::error_code error = base::make_folders(folder);
-  if (error) fail_with(path.parent_path(), "make folder", error.message(), remedy);
+  if (error) fail_with(folder, "make folder", error.message(), remedy);
 }
 
 /// Opens `path` or, where it is written so, PATH.tmp. Errors name `path`.

@@ -306,10 +306,8 @@ Steps steps_of_leg(std::size_t leg, const Json& summary, const fs::path& folder)
     own.end = base::json_value_or<std::int64_t>(json_member(summary, "end"), "next_step", kNoEnd);
   const fs::path training = folder / "training.json";
   if (!kind_of(training).is_there()) return own;
-  base::PlainFile file = open_file(training);
-  const std::string text(std::istreambuf_iterator<char>(file.in), {});
   try {
-    const Json record = base::parse_json<Json>(text);
+    const Json record = base::parse_json<Json>(text_of(training));
     base::in_json(record, [&] {
       const Json& legs = json_list(json_member(record, "legs"));
       for (std::size_t later = leg; later < legs.size(); ++later)

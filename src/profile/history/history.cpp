@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -73,8 +72,7 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
     const double in_steps_s = leg.lost == 0 ? record.times->held_up_s : 0;
     if (leg.lost > 0 && record.times->held_up_s > 0)
       leg.notes.push_back(
-          fmt::format("checkpoints held its steps up for {:.3f} s, which is in counted and lost, since "
-                      "{} lost",
+          fmt::format("checkpoints held its steps up for {:.3f} s, which is in counted and lost, since {} lost",
                       record.times->held_up_s, base::count(leg.lost, "step was", "steps were")));
     leg.held_up_s = in_steps_s + record.times->after_last_s;
     leg.validation_s = record.times->validation_s;
@@ -93,14 +91,6 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
 double rounding_of(const LegRecord& record) { return record.to_the_second ? 2.0 : 2 * base::kTick_s; }
 
 }  // namespace
-
-bool History::shares_are_known() const {
-  constexpr double kSlack = 0.01;  // chosen: clocks that are adjusted run a little faster or slower
-  const double off_s = kSlack * wall_s + rounding_s;
-  const double parts[] = {counted_s, lost_s, held_up_s, start_up_s, gaps_s, validation_s, other_s};
-  return std::all_of(std::begin(parts), std::end(parts),
-                     [&](double part_s) { return part_s >= -off_s && part_s <= wall_s + off_s; });
-}
 
 History add_up(const std::vector<LegRecord>& records, const std::map<std::int64_t, double>& steps, bool finished) {
   History all{};

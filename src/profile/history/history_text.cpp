@@ -67,6 +67,14 @@ Json json_of(const LegHistory& leg) {
 
 }  // namespace
 
+bool History::shares_are_known() const {
+  constexpr double kSlack = 0.01;  // chosen: clocks that are adjusted run a little faster or slower
+  const double off_s = kSlack * wall_s + rounding_s;
+  const auto parts = parts_of(*this);
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const Part& part) { return part.seconds >= -off_s && part.seconds <= wall_s + off_s; });
+}
+
 std::string to_text(const History& h, const std::string& name, const std::string& id) {
   std::string text = fmt::format("history    {}, training {}, {}, {}\n\n", name, id,
                                  base::count(static_cast<std::int64_t>(h.legs.size()), "leg", "legs"),
