@@ -27,6 +27,10 @@ void resolve_defaults(Reading& reading);
 /// data.batch_per_rank. After resolve_defaults().
 void resolve_ranks(Diagnostics& errors, Reading& reading, std::optional<std::int64_t> ranks);
 
+/// The command line replaces the deck's batch by either name: takes data.batch or data.batch_per_rank of the deck out
+/// of the reading if the command line gives the other one.
+void drop_replaced_batch(Reading& reading);
+
 /// Checks that involve several keys: divisibility, order, conflicts, sizes that are too large. Messages show the
 /// arithmetic. Each error is placed at a key whose change repairs the deck (Checker::fail). A check is left out if one
 /// of its keys has no usable value. After resolve_ranks().

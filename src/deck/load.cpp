@@ -120,6 +120,7 @@ std::string convert(const std::string& path, std::span<const std::string> overri
   Diagnostics errors;
   Reading reading;
   read_all(errors, reading, text, path, overrides);
+  drop_replaced_batch(reading);
   return to_deck(reading, spelling);
 }
 

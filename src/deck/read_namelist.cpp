@@ -135,8 +135,9 @@ void NamelistScanner::skip_to_item() {
 
 bool NamelistScanner::take_group_end() {
   if (!at_group_end()) return false;
+  const bool is_word = at_group_mark();  // &end or $end; a slash stands for itself
   take();
-  take_name();
+  if (is_word) take_name();
   return true;
 }
 

@@ -78,6 +78,7 @@ void resolve_shard(Diagnostics& errors, Reading& reading, std::optional<std::int
 
 void resolve_batch(Diagnostics& errors, Reading& reading) {
   DataConfig& data = reading.config.data;
+  drop_replaced_batch(reading);
   const auto per_rank = reading.values.find(kPerRank), batch = reading.values.find(kBatch);
   if (per_rank == reading.values.end()) return;
   const Checker check(errors, reading);
@@ -89,18 +90,9 @@ void resolve_batch(Diagnostics& errors, Reading& reading) {
     return give_up();
   }
   if (batch != reading.values.end()) {
-    const bool of_deck = batch->second.source == 0, per_rank_of_deck = per_rank->second.source == 0;
-    if (of_deck == per_rank_of_deck) {
-      check.fail({kPerRank}, fmt::format("{} and {} are both given", check.shown(kBatch), check.shown(kPerRank)),
-                 "leave one out: batch counts the sequences of all ranks, batch_per_rank those of one data rank");
-      return give_up();
-    }
-    if (per_rank_of_deck) {  // the command line has the batch
-      data.batch_per_rank = 0;
-      reading.values.erase(per_rank);
-      return;
-    }
-    reading.broken.erase(std::string(kBatch));
+    check.fail({kPerRank}, fmt::format("{} and {} are both given", check.shown(kBatch), check.shown(kPerRank)),
+               "leave one out: batch counts the sequences of all ranks, batch_per_rank those of one data rank");
+    return give_up();
   }
   if (!check.sound({"mesh.replicate", kShard})) return give_up();
   const std::int64_t data_ranks = reading.config.mesh.data_ranks();
@@ -118,6 +110,22 @@ void resolve_batch(Diagnostics& errors, Reading& reading) {
 }
 
 }  // namespace
+
+void drop_replaced_batch(Reading& reading) {
+  const auto per_rank = reading.values.find(kPerRank), batch = reading.values.find(kBatch);
+  if (per_rank == reading.values.end() || batch == reading.values.end()) return;
+  const bool usable = reading.broken.find(kPerRank) == reading.broken.end();
+  if (!usable || reading.config.data.batch_per_rank == 0) return;  // 0 stands for data.batch
+  const bool batch_of_deck = batch->second.source == 0, per_rank_of_deck = per_rank->second.source == 0;
+  if (batch_of_deck == per_rank_of_deck) return;
+  if (batch_of_deck) {
+    reading.values.erase(batch);
+    reading.broken.erase(std::string(kBatch));
+  } else {
+    reading.values.erase(per_rank);
+    reading.config.data.batch_per_rank = 0;
+  }
+}
 
 void resolve_ranks(Diagnostics& errors, Reading& reading, std::optional<std::int64_t> ranks) {
   resolve_shard(errors, reading, ranks);

@@ -4,9 +4,11 @@
 // errors are in broken/.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "deck/load.hpp"
 #include "deck/table.hpp"
@@ -92,6 +94,34 @@ TEST(Friendly, converted_decks_load_to_the_same) {
   const Texts open{"mesh.shard=auto"};
   EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::namelist).find("  shard = 'auto'\n"), std::string::npos);
   EXPECT_NE(convert("inputs/quickstart.yaml", open, Spelling::yaml).find("  shard: auto\n"), std::string::npos);
+}
+
+// A deck has the batch by one name; the command line may give the other one.
+TEST(Friendly, a_converted_deck_has_the_batch_that_counts) {
+  const AtRoot at_root;
+  const fs::path folder = fs::path(testing::TempDir()) / "shard8_converted_batch";
+  fs::create_directories(folder);
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return (folder / name).string();
+  };
+  const std::string batch = write("batch.yaml", kLeastDeck);
+  const std::string per_rank = write("per_rank.yaml", convert(batch, Texts{"data.batch_per_rank=3"}, Spelling::yaml));
+  using Case = std::array<std::string, 4>;  // deck, override, the key that counts, the other one
+  for (const auto& [deck, override, key, other] : {Case{batch, "data.batch_per_rank=3", " batch_per_rank", " batch"},
+                                                   Case{per_rank, "data.batch=5", " batch", " batch_per_rank"}}) {
+    const Texts overrides{override};
+    for (const auto& [spelling, end, equals] :
+         {std::tuple{Spelling::yaml, "again.yaml", ": "}, {Spelling::namelist, "again.nml", " = "}}) {
+      const std::string text = convert(deck, overrides, spelling);
+      EXPECT_NE(text.find(key + equals), std::string::npos) << text;
+      EXPECT_EQ(text.find(other + equals), std::string::npos) << text;
+      EXPECT_EQ(to_yaml(load(write(end, text)).config), to_yaml(load(deck, overrides).config)) << text;
+    }
+  }
+  // 0 is no batch: data.batch counts.
+  EXPECT_NE(convert(batch, Texts{"data.batch_per_rank=0"}, Spelling::yaml).find("  batch: 8\n"), std::string::npos);
+  fs::remove_all(folder);
 }
 
 TEST(Friendly, the_schema_has_every_key) {
