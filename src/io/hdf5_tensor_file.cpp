@@ -196,6 +196,21 @@ class Hdf5TensorFile final : public TensorFile {
     io_.call([&] { read_here(name, box, out, row_stride); });
   }
 
+  double read_one(const std::string& name, const Box& box) const override {
+    const auto bits = bits_.find(name);
+    if (bits != bits_.end() && bits->second != StoredFloat::f64) return TensorFile::read_one(name, box);
+    double value = 0;
+    io_.call([&] {
+      const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
+      const auto data = h5_open_dataset(group_.id(), name, where);
+      if (bits == bits_.end()) return read_values(data.id(), where, box, H5T_NATIVE_DOUBLE, &value, 1);
+      const H5Handle type(SHARD8_H5(where, H5Dget_type(data.id())), H5Tclose);
+      const H5Handle native(SHARD8_H5(where, H5Tget_native_type(type.id(), H5T_DIR_DEFAULT)), H5Tclose);
+      read_values(data.id(), where, box, native.id(), &value, 1);  // the bits of one
+    });
+    return value;
+  }
+
   void read_here(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const {
     const auto where = fmt::format("'{}': tensor '{}'", spec(), base::quotable(name));
     const auto data = h5_open_dataset(group_.id(), name, where);

@@ -93,6 +93,16 @@ class SafetensorsFile final : public TensorFile {
     }
   }
 
+  double read_one(const std::string& name, const Box& box) const override {
+    const auto& entry = entries_.at(name);
+    if (entry.dtype != "F64") return TensorFile::read_one(name, box);
+    const std::int64_t width = entry.shape.size() == 2 ? entry.shape[1] : 1;
+    double value = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&value, 1));
+    file_.read(bytes, entry.first + (box.row0 * width + box.col0) * bytes_of(StoredFloat::f64));
+    return value;
+  }
+
   InputFile file_;
   std::map<std::string, SafetensorsEntry> entries_;
 };
@@ -198,6 +208,9 @@ class IndexedFiles final : public TensorFile {
 
   void read_checked(const std::string& name, const Box& box, float* out, std::int64_t row_stride) const override {
     home_.at(name)->read_box(name, box, out, row_stride);
+  }
+  double read_one(const std::string& name, const Box& box) const override {
+    return home_.at(name)->stored_value(name, box.row0, box.col0);
   }
 
   std::map<std::string, std::unique_ptr<TensorFile>> parts_;

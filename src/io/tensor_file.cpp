@@ -93,6 +93,19 @@ void TensorFile::read_box(std::string_view name, const Box& box, float* out, std
   read_checked(full_name, box, out, row_stride);
 }
 
+double TensorFile::stored_value(std::string_view name, std::int64_t row, std::int64_t col) const {
+  const Box box{row, 1, col, 1};
+  float rounded = 0;
+  read_box(name, box, &rounded, 1);  // checks name, box and dtype
+  return read_one(find(name)->first, box);
+}
+
+double TensorFile::read_one(const std::string& name, const Box& box) const {
+  float value = 0;
+  read_checked(name, box, &value, 1);
+  return value;
+}
+
 void TensorFile::add(std::string name, std::vector<std::int64_t> shape, std::string unreadable) {
   tensors_.emplace(std::move(name), Tensor{std::move(shape), std::move(unreadable)});
 }

@@ -47,12 +47,20 @@ class TensorFile {
   /// box.cols.
   void read_box(std::string_view name, const Box& box, float* out, std::int64_t row_stride) const;
 
+  /// The element (row, col) of a matrix, (row, 0) of a vector, as stored, without rounding: fp32 does not hold every
+  /// FP64. Errors are those of read_box().
+  double stored_value(std::string_view name, std::int64_t row, std::int64_t col) const;
+
  protected:
   explicit TensorFile(std::string spec, std::vector<std::string> notes = {})
       : spec_(std::move(spec)), notes_(std::move(notes)) {}
 
   /// Adds a tensor. Only the constructors of the formats call this.
   void add(std::string name, std::vector<std::int64_t> shape, std::string unreadable = {});
+
+  /// Reads the one element of a box, as stored, under the conditions of read_checked(). This one is for values that
+  /// fp32 holds.
+  virtual double read_one(const std::string& name, const Box& box) const;
 
  private:
   /// Reads a box that lies inside a readable tensor and is not empty.

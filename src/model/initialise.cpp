@@ -37,6 +37,22 @@ void read_box(const io::TensorFile& file, const std::string& name, const io::Str
   }
 }
 
+/// Error(deck) that names the first value of a box that is not finite. `values`: where its elements lie as `stored`
+/// says, one of them not finite.
+[[noreturn]] void refuse_value(const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
+                               const float* values) {
+  const io::Box& box = stored.box;
+  std::int64_t row = box.row0, col = box.col0;
+  while (std::isfinite(values[stored.at(row, col)]))
+    if (++col == box.col0 + box.cols) ++row, col = box.col0;
+  const double value = file.stored_value(name, row, col);
+  base::fail(base::ExitCode::deck, "{}: tensor '{}' has the value {} in row {}, column {}, which {}", file.spec(), name,
+             value, row, col,
+             std::isfinite(value)
+                 ? "fp32, the type of shard8's weights, does not hold: set model.init_file to weights within fp32"
+                 : "no training can begin with; repair the file, or set model.init_file to another one");
+}
+
 /// Fills `rows`, (R, C) fp32 rows of a master shard, from the box stored.box of the tensor `name` in the file.
 /// Error(deck) if one of the values is not finite: it would never become finite, and FP8 casts saturate it unseen.
 void read(const tensor::Exec& exec, const io::TensorFile& file, const std::string& name, const io::StridedBox& stored,
@@ -45,12 +61,8 @@ void read(const tensor::Exec& exec, const io::TensorFile& file, const std::strin
     const auto* values = host.as<float>();
     read_box(file, name, stored, host.as<float>());
     const auto* end = values + host.count();
-    const auto* wrong = std::find_if(values, end, [](float value) { return !std::isfinite(value); });
-    if (wrong != end)
-      base::fail(base::ExitCode::deck,
-                 "{}: tensor '{}' has the value {}, which no training can begin with; repair the file, or set "
-                 "model.init_file to another one",
-                 file.spec(), name, *wrong);
+    if (!std::all_of(values, end, [](float value) { return std::isfinite(value); }))
+      refuse_value(file, name, stored, values);
   });
 }
 

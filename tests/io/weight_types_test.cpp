@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <limits>
 
 #include "io/tensor_file.hpp"
 #include "tests/io/files.hpp"
@@ -255,4 +256,34 @@ TEST(AbsentContent, SaysWhatToDo) {
   std::filesystem::remove(folder / "model.safetensors.index.json");
   std::filesystem::create_symlink("nowhere", folder / "model.safetensors.index.json");
   expect(folder.path(), {"index.json': the link leads to 'nowhere'"});
+}
+
+// fp32 does not hold every FP64; messages show what is stored.
+TEST(StoredValue, IsNotRounded) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const std::vector<double> values = {1, -2, 0.1, 1e300, -1e300, 5};
+  const auto expect_stored = [&](const std::string& path, const std::string& name) {
+    const auto file = io::open_tensor_file(io, path);
+    for (std::int64_t i = 0; i < 6; ++i)
+      EXPECT_EQ(file->stored_value(name, i / 3, i % 3), values[static_cast<std::size_t>(i)]) << path << ", " << i;
+    EXPECT_EQ(read(*file, name, {1, 1, 0, 1}), std::vector<float>{std::numeric_limits<float>::infinity()}) << path;
+    test::expect_error([&] { file->stored_value(name, 2, 0); }, base::ExitCode::failed, {"1 rows from 2"});
+  };
+  test::H5Writer writer(folder / "w.h5");
+  writer.dataset("floats", H5T_IEEE_F64BE, {2, 3}, values);
+  std::vector<std::int64_t> bits;
+  for (const double value : values) bits.push_back(std::bit_cast<std::int64_t>(value));
+  writer.dataset("bits", H5T_STD_I64LE, {2, 3}, bits);
+  set_text(writer, "bits", "fp64", false);
+  writer.close();
+  expect_stored(folder / "w.h5", "floats");
+  expect_stored(folder / "w.h5", "bits");
+  test::write_bytes(folder / "w.safetensors",
+                    test::safetensors("{" + test::entry("w", "F64", "2,3", 0, 48) + "}", test::bytes_of(values)));
+  expect_stored(folder / "w.safetensors", "w");
+  test::write_bytes(folder / "w.safetensors.index.json", R"({"weight_map": {"w": "w.safetensors"}})");
+  expect_stored(folder / "w.safetensors.index.json", "w");
+  const auto narrow = with_dtype(io, folder / "narrow.h5", H5T_STD_U16LE, {0x3f80, 0, 0, 0, 0, 0}, "bf16");
+  EXPECT_EQ(narrow->stored_value("w", 0, 0), 1);
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -57,13 +58,16 @@ Stores tensors_of(const deck::ModelConfig& model) {
   return tensors;
 }
 
-/// Writes the tensors to a file of weights.
-void write(const std::string& path, const Stores& tensors) {
+/// Writes the tensors to a file of weights. The last value of the tensor `wide` is `value`, in FP64 as all of them.
+void write(const std::string& path, const Stores& tensors, const std::string& wide = {}, double value = 0) {
   std::string header, data;
   for (const auto& [name, stored] : tensors) {
-    const std::string bytes = test::bytes_of(stored.values);
+    std::vector<double> values(stored.values.begin(), stored.values.end());
+    values.back() = value;
+    const bool fp64 = name == wide;
+    const std::string bytes = fp64 ? test::bytes_of(values) : test::bytes_of(stored.values);
     header += (header.empty() ? "{" : ",") +
-              test::entry(name, "F32", stored.extents, data.size(), data.size() + bytes.size());
+              test::entry(name, fp64 ? "F64" : "F32", stored.extents, data.size(), data.size() + bytes.size());
     data += bytes;
   }
   test::write_bytes(path, test::safetensors(header + "}", data));
@@ -151,8 +155,30 @@ TEST(Initialise, RefusesValuesThatAreNotFinite) {
       io::IoThread io;
       const auto file = io::open_tensor_file(io, folder / "w.safetensors");
       test::expect_error([&] { expect_read(*file, tensors, model, 1, 1); }, base::ExitCode::deck,
-                         {"w.safetensors", "tensor '" + name + "' has the value " + value});
+                         {"w.safetensors", "tensor '" + name + "' has the value " + value, "repair the file"});
     }
+}
+
+/// The file is sound, but masters are fp32.
+TEST(Initialise, RefusesValuesBeyondFp32) {
+  for (const deck::Arch arch : {deck::Arch::gpt2, deck::Arch::llama}) {
+    const deck::ModelConfig model = model_of(arch, {8, 12, 2});
+    const auto tensors = tensors_of(model);
+    const std::string layer = arch == deck::Arch::gpt2 ? "transformer.h.0." : "model.layers.0.";
+    const std::string name = layer + (arch == deck::Arch::gpt2 ? "mlp.c_fc.weight" : "mlp.down_proj.weight");
+    const test::TempFolder folder;
+    const std::string path = folder / "w.safetensors";
+    io::IoThread io;
+    write(path, tensors, name, 1e300);
+    const auto wide = io::open_tensor_file(io, path);
+    const std::string what = "tensor '" + name + "' has the value 1e+300 in row 7, column 11, which fp32";
+    test::expect_error([&] { expect_read(*wide, tensors, model, 1, 1); }, base::ExitCode::deck,
+                       {what, "set model.init_file to weights within fp32"});
+    write(path, tensors, name, std::numeric_limits<double>::infinity());
+    const auto infinite = io::open_tensor_file(io, path);
+    test::expect_error([&] { expect_read(*infinite, tensors, model, 1, 1); }, base::ExitCode::deck,
+                       {"has the value inf in row 7, column 11", "repair the file"});
+  }
 }
 
 }  // namespace
