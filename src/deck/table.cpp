@@ -178,7 +178,7 @@ A deck says what is trained, on which mesh, and how the result is judged. It has
     shard8 deck [GROUP] [--format yaml|nml]      # every key, as a deck to fill in
     shard8 deck --format schema                  # a JSON schema, for editors
     shard8 convert DECK --to yaml|nml            # the deck in the other spelling
-    shard8 check DECK                            # what would run, or every error
+    shard8 check DECK                            # what would run, or every error; only run reads all weights
     shard8 check DECK --files                    # KEY PATH of each file and folder that a run writes
     shard8 run DECK mesh.tensor=4 run.steps=10   # other values; the last one of a key counts
 
@@ -186,7 +186,7 @@ A deck says what is trained, on which mesh, and how the result is judged. It has
 - Logical values are `true` and `false`, or as in Fortran `.true.`, `.false.`, `t` and `f`.
 - Namelists: names in any case, texts and choices in quotes, a group ends with `/` or `&end`; arrays, repeats (`2*1`),
   components and empty values are errors.
-- YAML: lists, deeper levels, tags, anchors and several documents are errors. A repeated key is an error.
+- YAML: lists, deeper levels, tags, anchors, several documents and repeated keys are errors.
 - Input files are looked for in the working directory, then in the deck's folder. `output.dir` and `checkpoint.dir` are
   relative to the working directory and made if missing.
 - On the command line `data.batch` and `data.batch_per_rank` replace each other.
@@ -198,7 +198,7 @@ All errors are printed at once, with exit code 2, before a device or another fil
           |   ^~~~~  did you mean 'tensor'?
 
 A key without effect, such as `fp8.margin` without the recipe `delayed`, is a warning. In the tables numbers are integers
-unless they are called real; the schema has the exact bounds.
+unless called real; the schema has the exact bounds.
 )";
 
 /// The values that a field takes, as the page shows them: shorter than expected(), which messages show. The unit is
