@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deck/config.hpp"
+
+/// The keys of Hugging Face's configurations, for huggingface_config.hpp.
+namespace shard8::model {
+
+using Json = nlohmann::ordered_json;
+
+/// A value of the model under Hugging Face's name and the deck's.
+struct ConfigEntry {
+  const char* key;
+  const char* deck_key;
+  Json value;
+  /// What Transformers takes if config.json lacks the key; null: the key is not compared then, since shapes of tensors
+  /// show the value.
+  Json fallback = nullptr;
+  bool at_least = false;  ///< config.json's value may be larger
+};
+
+/// A value that shard8 computes with and no deck changes. It is the default of Transformers: config.json may lack it,
+/// or say null.
+struct FixedEntry {
+  const char* key;
+  Json value;
+};
+
+inline bool is_llama(const deck::ModelConfig& model) { return model.arch == deck::Arch::llama; }
+/// A llama with norms of queries and keys is Hugging Face's Qwen3, with experts Qwen3-MoE.
+inline bool is_qwen3(const deck::ModelConfig& model) { return is_llama(model) && model.qk_norm; }
+inline bool is_qwen3_moe(const deck::ModelConfig& model) { return is_qwen3(model) && model.moe.on(); }
+/// A llama with experts and without these norms is Hugging Face's Mixtral, all of whose layers have experts.
+inline bool is_mixtral(const deck::ModelConfig& model) { return is_llama(model) && model.moe.on() && !model.qk_norm; }
+
+/// Whether heads are not hidden / heads wide. Otherwise differences of these two numbers are all that need be said.
+inline bool has_other_width(const deck::ModelConfig& model) { return model.query_width() != model.hidden; }
+
+/// Whether Transformers has a number for a width of heads that config.json lacks, as Qwen3Config alone does. In all
+/// other configurations the width is hidden_size / num_attention_heads then.
+inline bool has_default_width(const deck::ModelConfig& m) { return is_qwen3(m) && !m.moe.on(); }
+
+/// What Hugging Face calls an architecture.
+struct Architecture {
+  std::string_view model_type, class_name;
+  deck::Arch arch;
+  bool qk_norm;
+  bool experts;
+};
+inline constexpr std::array kArchitectures{
+    Architecture{"llama", "LlamaForCausalLM", deck::Arch::llama, false, false},
+    Architecture{"mixtral", "MixtralForCausalLM", deck::Arch::llama, false, true},
+    Architecture{"qwen3", "Qwen3ForCausalLM", deck::Arch::llama, true, false},
+    Architecture{"qwen3_moe", "Qwen3MoeForCausalLM", deck::Arch::llama, true, true},
+    Architecture{"gpt2", "GPT2LMHeadModel", deck::Arch::gpt2, false, false},
+};
+const Architecture& architecture_of(const deck::ModelConfig& model);
+
+/// The values of a model that a deck has, too.
+std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m);
+/// Those that no deck has.
+std::vector<FixedEntry> fixed_entries(const deck::ModelConfig& m);
+
+/// A value as messages show it.
+std::string shown(const Json& value);
+
+/// Whether a value of config.json is that of the model. Numbers are compared as fp32, since models compute with that.
+bool fits(const Json& theirs, const Json& ours, bool at_least);
+
+}  // namespace shard8::model
