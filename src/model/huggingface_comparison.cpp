@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <optional>
 
 #include "base/error.hpp"
@@ -60,9 +62,28 @@ std::vector<Json> same_as(const Json& value) {
 /// A value of config.json and the name under which it is there.
 struct Found {
   std::string name;
-  Json value;               ///< null: the key is absent, or null
-  bool by_default = false;  ///< Transformers takes the value, and config.json does not say it
+  Json value;        ///< null: the key is absent, or null
+  std::string note;  ///< for messages, where Transformers takes the value and config.json does not say it
 };
+constexpr const char* kByDefault = " (Hugging Face's default)";
+
+/// A positive integer of config.json, which may be written as 32.0; nothing if the value is none, or above 2^53.
+std::optional<std::int64_t> count_of(const Json& value) {
+  constexpr double kMost = 9007199254740992.0;
+  if (!value.is_number()) return std::nullopt;
+  const auto number = value.get<double>();
+  if (!(number >= 1 && number <= kMost) || number != std::floor(number)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+/// What a value of config.json must be to stand where `ours` stands, if it is not: "no positive integer". Otherwise
+/// empty.
+std::string_view what_it_is_not(const Json& theirs, const Json& ours) {
+  if (ours.is_boolean()) return theirs.is_boolean() ? "" : "neither true nor false";
+  if (ours.is_string()) return theirs.is_string() ? "" : "no text";
+  if (ours.is_number_integer()) return count_of(theirs) ? "" : "no positive integer";
+  return theirs.is_number() && theirs.get<double>() > 0 ? "" : "no positive number";
+}
 
 /// Compares one config.json with the model of a deck, line by line.
 class Comparison {
@@ -97,16 +118,22 @@ class Comparison {
     lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
+  /// Adds a line for a value that no model has.
+  void add_wrong(const Found& theirs, std::string_view what) {
+    add("{} = {}{}, which is {}: correct it in config.json, or copy the file again", theirs.name, shown(theirs.value),
+        theirs.note, what);
+  }
+
   std::string_view arch() const { return deck::to_string(model_.arch); }
 
   /// The value of a key under any of its names. A line is added if two of them disagree.
   Found find(const std::string& key) {
-    Found found{key, nullptr};
+    Found found{key, nullptr, {}};
     for (const std::string& name : places_of(key)) {
       const Json value = value_at(config_, name);
       if (value.is_null()) continue;
       if (found.value.is_null())
-        found = {name, value};
+        found = {name, value, {}};
       else if (!fits(value, found.value, false))
         add("{} = {} and {} = {} contradict each other: take the wrong one out", found.name, shown(found.value), name,
             shown(value));
@@ -123,21 +150,26 @@ class Comparison {
     if (key == "num_key_value_heads" && takes_heads(entry.fallback)) {
       const Json heads = value_at(config_, "num_attention_heads");
       if (!heads.is_null() || entry.fallback.is_null())
-        found.value = heads;
+        found = {"num_attention_heads", heads, " (also the num_key_value_heads)"};
       else
-        found = {"num_attention_heads", 32, true};
+        found = {"num_attention_heads", 32, " (Hugging Face's default, also the num_key_value_heads)"};
     }
     if (key == "head_dim" && !has_default_width(model_) && has_other_width(model_))
-      found = {"hidden_size / num_attention_heads", divided_width()};
-    if (key == "n_inner") {
-      for (const std::string& name : places_of("n_embd"))
-        if (const Json width = value_at(config_, name); width.is_number_integer())
-          found.value = 4 * width.get<std::int64_t>();
-    }
+      found = {"hidden_size / num_attention_heads", divided_width(), {}};
+    if (key == "n_inner") found = four_widths();
     if (!found.value.is_null()) return found;
-    found.value = entry.fallback;
-    found.by_default = true;
-    return found;
+    return {entry.key, entry.fallback, kByDefault};
+  }
+
+  /// What Transformers takes for the n_inner of a GPT-2; null if config.json has no such number.
+  Found four_widths() const {
+    for (const std::string& name : places_of("n_embd")) {
+      const Json width = value_at(config_, name);
+      if (width.is_null()) continue;
+      const auto count = count_of(width);
+      return {"4 * " + name, count ? Json(4 * *count) : Json(), {}};
+    }
+    return {};
   }
 
   /// Whether Transformers takes num_attention_heads for the num_key_value_heads of a config.json that has no number
@@ -150,18 +182,31 @@ class Comparison {
   /// hidden_size / num_attention_heads, which Transformers takes for the width of a llama's head; null if config.json
   /// has no such numbers.
   Json divided_width() const {
-    const Json hidden = value_at(config_, "hidden_size"), heads = value_at(config_, "num_attention_heads");
-    if (!hidden.is_number_integer() || !heads.is_number_integer() || heads.get<std::int64_t>() <= 0) return nullptr;
-    return hidden.get<std::int64_t>() / heads.get<std::int64_t>();
+    const auto hidden = count_of(value_at(config_, "hidden_size"));
+    const auto heads = count_of(value_at(config_, "num_attention_heads"));
+    return hidden && heads ? Json(*hidden / *heads) : Json();
   }
 
   void compare(const ConfigEntry& entry) {
     if (entry.deck_key == std::string_view("model.ffn") && !model_.has_dense_layers()) return;  // no layer has it
     const Found theirs = taken(entry);
     if (theirs.value.is_null() || fits(theirs.value, entry.value, entry.at_least)) return;
-    add("{} = {}{}, but {} = {}: set {} to {}{}", theirs.name, shown(theirs.value),
-        theirs.by_default ? " (Hugging Face's default)" : "", entry.deck_key, shown(entry.value), entry.deck_key,
-        shown(theirs.value), entry.at_least ? " or less" : "");
+    if (const auto what = what_it_is_not(theirs.value, entry.value); !what.empty()) return add_wrong(theirs, what);
+    const auto count = entry.value.is_number_integer() ? count_of(theirs.value) : std::nullopt;
+    add("{} = {}{}, but {} = {}: set {} to {}{}", theirs.name, shown(theirs.value), theirs.note, entry.deck_key,
+        shown(entry.value), entry.deck_key, count ? fmt::format("{}", *count) : shown(theirs.value),
+        entry.at_least ? " or less" : remedy_in_config(entry));
+  }
+
+  /// The other remedy of a tie_word_embeddings that differs: the file of weights, which is not seen here, may need the
+  /// deck's value.
+  static std::string_view remedy_in_config(const ConfigEntry& entry) {
+    if (entry.key != std::string_view("tie_word_embeddings")) return "";
+    return entry.value == true
+               ? ", or, if the weights have no head of their own, tie_word_embeddings in config.json to "
+                 "true"
+               : ", or, if the weights have a head of their own, tie_word_embeddings in config.json to "
+                 "false";
   }
 
   /// Adds a line unless config.json lacks the key or has one of the values.
@@ -169,17 +214,20 @@ class Comparison {
     const Found theirs = find(key);
     if (theirs.value.is_null()) return;
     const auto fitting = [&](const Json& value) { return fits(theirs.value, value, false); };
-    if (std::none_of(values.begin(), values.end(), fitting))
+    if (std::any_of(values.begin(), values.end(), fitting)) return;
+    if (const auto what = what_it_is_not(theirs.value, values.front()); !what.empty())
+      add_wrong(theirs, what);
+    else
       add("{} = {}, but shard8 computes a {} with {}: use weights of such a model", theirs.name, shown(theirs.value),
           arch(), shown(values.front()));
   }
 
   /// Whether config.json names the deck's architecture, or none. If it names another one, adds a line.
   bool is_same_architecture() {
-    Found theirs{"model_type", value_at(config_, "model_type")};
+    Found theirs{"model_type", value_at(config_, "model_type"), {}};
     std::string name = theirs.value.is_string() ? theirs.value.get<std::string>() : std::string();
     if (theirs.value.is_null()) {
-      theirs = {"architectures", value_at(config_, "architectures")};
+      theirs = {"architectures", value_at(config_, "architectures"), {}};
       if (!theirs.value.is_array() || theirs.value.empty() || !theirs.value[0].is_string()) return true;
       name = theirs.value[0].get<std::string>();
       if (name.starts_with("Llama")) name = "llama";
@@ -211,8 +259,10 @@ class Comparison {
 
   /// The number of experts of a config.json of this architecture, as messages show it.
   std::string number_of_experts(const Architecture& architecture) {
-    const Json found = find(architecture.qk_norm ? "num_experts" : "num_local_experts").value;
-    return found.is_null() ? (architecture.qk_norm ? "128" : "8") : shown(found);
+    const Found found = find(architecture.qk_norm ? "num_experts" : "num_local_experts");
+    if (found.value.is_null()) return architecture.qk_norm ? "128" : "8";
+    if (const auto count = count_of(found.value)) return fmt::format("{}", *count);
+    return fmt::format("their number, and correct {} = {} in config.json", found.name, shown(found.value));
   }
 
   /// Adds a line unless the weights of a token's experts add up to 1. Qwen3MoeConfig does without by default.
@@ -224,6 +274,11 @@ class Comparison {
         theirs.value.is_null() ? "false (Hugging Face's default)" : shown(theirs.value));
   }
 
+  static bool is_list_of_integers(const Json& value) {
+    return value.is_array() &&
+           std::all_of(value.begin(), value.end(), [](const Json& entry) { return entry.is_number_integer(); });
+  }
+
   /// Compares the layers that have experts. Qwen3MoeConfig names those that have none (mlp_only_layers), and a step
   /// (decoder_sparse_step) of which the numbers of all others are multiples, counted from 1.
   void compare_dense_layers() {
@@ -231,8 +286,10 @@ class Comparison {
     const std::string theirs = fmt::format("mlp_only_layers = {} and decoder_sparse_step = {}",
                                            named.is_null() ? "[]" : shown(named), step.is_null() ? "1" : shown(step));
     const bool usable = (step.is_null() || (step.is_number_integer() && step.get<std::int64_t>() > 0)) &&
-                        (named.is_null() || named.is_array());
-    if (!usable) return add("{}: not a list and a positive number; copy config.json again", theirs);
+                        (named.is_null() || is_list_of_integers(named));
+    if (!usable)
+      return add("{}: not a list of integers and a positive integer; correct it in config.json, or copy the file again",
+                 theirs);
     const std::int64_t every = step.is_null() ? 1 : step.get<std::int64_t>();
     const auto is_dense = [&](std::int64_t layer) {
       return (layer + 1) % every != 0 || std::find(named.begin(), named.end(), Json(layer)) != named.end();
@@ -252,11 +309,26 @@ class Comparison {
     const Json rope = value_at(config_, key);
     if (rope.is_null()) return;
     if (!rope.is_object()) return add("{} = {}, {}", key, shown(rope), kPlain);
-    for (const char* name : {"rope_type", "type"})
-      if (const Json type = value_at(rope, name); !type.is_null() && type != "default")
-        return add("{} has {} = {}, {}", key, name, shown(type), kPlain);
-    for (const auto& [name, value] : rope.items())  // one embedding for each kind of layer
-      if (value.is_object()) return add("{} has {} = {}, {}", key, base::quotable(name), shown(value), kPlain);
+    bool typed = false;
+    for (const char* name : {"rope_type", "type"}) {
+      const Json type = value_at(rope, name);
+      if (!type.is_null() && type != "default") return add("{} has {} = {}, {}", key, name, shown(type), kPlain);
+      typed = typed || !type.is_null();
+    }
+    for (const auto& [name, value] : rope.items()) {
+      if (value.is_object())  // one embedding for each kind of layer
+        return add("{} has {} = {}, {}", key, base::quotable(name), shown(value), kPlain);
+      if (!typed && may_scale_rope(name, value))
+        return add("{} has {} = {} and no rope_type, {}", key, base::quotable(name), shown(value), kPlain);
+    }
+  }
+
+  /// Whether an entry of a scaling without a type may change the embedding. The type default has no factors.
+  static bool may_scale_rope(std::string_view name, const Json& value) {
+    constexpr std::array<std::string_view, 5> kPlain{"rope_type", "type", "rope_theta", "partial_rotary_factor",
+                                                     "original_max_position_embeddings"};
+    if (value.is_null() || std::ranges::find(kPlain, name) != kPlain.end()) return false;
+    return name != "factor" || value != 1;
   }
 
   /// Refuses attention to fewer tokens than all tokens before.
@@ -270,11 +342,14 @@ class Comparison {
     } else if (!is_mixtral(model_) && used == false) {  // MixtralConfig has no such key; LlamaConfig has no window
       window = nullptr;
     }
-    if (window.is_number() && window.get<double>() < model_.seq)
+    if (!window.is_null() && !count_of(window))
+      add_wrong({"sliding_window", window, {}}, "no positive integer");
+    else if (!window.is_null() && *count_of(window) < model_.seq)
       add("sliding_window = {}, but shard8 attends to all tokens of model.seq = {}: set model.seq to {} or less",
-          shown(window), model_.seq, shown(window));
+          shown(window), model_.seq, *count_of(window));
     const Json types = value_at(config_, "layer_types");
-    if (!types.is_array()) return;
+    if (types.is_null()) return;
+    if (!types.is_array()) return add_wrong({"layer_types", types, {}}, "no list");
     for (const Json& type : types)
       if (type != "full_attention")
         return add("layer_types has {}, but shard8 has \"full_attention\" in all layers: use weights of such a model",

@@ -78,15 +78,18 @@ TEST(HuggingfaceConfig, Qwen3HasKeysAndDefaultsOfItsOwn) {
                   "32"});
   // A null is the number of query heads.
   const std::string null_kv = R"("num_key_value_heads": null, )";
-  EXPECT_EQ(differences(common + null_kv + width + R"("hidden_size": 64})", qwen3()),
-            Lines{"num_key_value_heads = 4, but model.kv_heads = 2: set model.kv_heads to 4"});
+  EXPECT_EQ(
+      differences(common + null_kv + width + R"("hidden_size": 64})", qwen3()),
+      Lines{"num_attention_heads = 4 (also the num_key_value_heads), but model.kv_heads = 2: set model.kv_heads to "
+            "4"});
   deck::ModelConfig equal = qwen3();
   equal.kv_heads = 4;
   EXPECT_EQ(differences(common + null_kv + width + R"("hidden_size": 64})", equal), Lines{});
   equal.heads = 32;
   EXPECT_EQ(
       differences(R"({"model_type": "qwen3", "rope_theta": 5e5, )" + null_kv + width + R"("hidden_size": 64})", equal),
-      Lines{"num_attention_heads = 32 (Hugging Face's default), but model.kv_heads = 4: set model.kv_heads to 32"});
+      Lines{"num_attention_heads = 32 (Hugging Face's default, also the num_key_value_heads), but model.kv_heads = 4: "
+            "set model.kv_heads to 32"});
   // A window counts only where it is used.
   for (const char* unused : {R"("sliding_window": 16)", R"("sliding_window": 16, "use_sliding_window": false)",
                              R"("use_sliding_window": true)", R"("sliding_window": null, "use_sliding_window": true)"})
@@ -148,8 +151,10 @@ TEST(HuggingfaceConfig, MixtralHasKeysAndDefaultsOfItsOwn) {
   EXPECT_EQ(
       differences(common + R"("num_key_value_heads": 2, "num_experts": 4, "router_aux_loss_coef": 9})", mixtral()),
       Lines{});
-  EXPECT_EQ(differences(common + R"("num_key_value_heads": null, "num_experts": 4})", mixtral()),
-            Lines{"num_key_value_heads = 4, but model.kv_heads = 2: set model.kv_heads to 4"});
+  EXPECT_EQ(
+      differences(common + R"("num_key_value_heads": null, "num_experts": 4})", mixtral()),
+      Lines{"num_attention_heads = 4 (also the num_key_value_heads), but model.kv_heads = 2: set model.kv_heads to "
+            "4"});
   EXPECT_EQ(differences(common + R"("num_key_value_heads": 2, "num_experts": 4, "sliding_window": 16,
     "use_sliding_window": false})",
                         mixtral()),
@@ -226,8 +231,9 @@ TEST(HuggingfaceConfig, LayersWithoutExpertsAreCompared) {
   EXPECT_EQ(with(R"(, "mlp_only_layers": [0, 1])", 0),
             Lines{"mlp_only_layers = [0,1] and decoder_sparse_step = 1, but moe.dense_layers = 0: set moe.dense_layers "
                   "to 2"});
-  for (const char* wrong : {R"(, "decoder_sparse_step": 0)", R"(, "mlp_only_layers": 1)"})
-    EXPECT_NE(with(wrong, 0)[0].find("not a list and a positive number"), std::string::npos) << wrong;
+  for (const char* wrong :
+       {R"(, "decoder_sparse_step": 0)", R"(, "mlp_only_layers": 1)", R"(, "mlp_only_layers": ["0"])"})
+    EXPECT_NE(with(wrong, 0)[0].find("not a list of integers and a positive integer"), std::string::npos) << wrong;
 }
 
 TEST(HuggingfaceConfig, WidthsOfHeadsAreCompared) {
@@ -249,17 +255,20 @@ TEST(HuggingfaceConfig, EachDifferenceIsALine) {
     "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 250.5, "max_position_embeddings": 16,
     "rms_norm_eps": 1e-06, "rope_theta": 500000, "tie_word_embeddings": "no", "hidden_act": "gelu",
     "rope_scaling": {"rope_type": "llama3", "factor": 8.0}, "attention_bias": true, "head_dim": null})";
-  EXPECT_EQ(differences(text, llama()),
-            (Lines{"hidden_size = 128, but model.hidden = 64: set model.hidden to 128",
-                   "num_hidden_layers = 2, but model.layers = 3: set model.layers to 2",
-                   "num_key_value_heads = 4, but model.kv_heads = 2: set model.kv_heads to 4",
-                   "vocab_size = 250.5, but model.vocab = 250: set model.vocab to 250.5",
-                   "max_position_embeddings = 16, but model.seq = 32: set model.seq to 16 or less",
-                   "tie_word_embeddings = \"no\", but model.tie_embeddings = false: set model.tie_embeddings to \"no\"",
-                   "hidden_act = \"gelu\", but shard8 computes a llama with \"silu\": use weights of such a model",
-                   "attention_bias = true, but shard8 computes a llama with false: use weights of such a model",
-                   "rope_scaling has rope_type = \"llama3\", but shard8 has the plain rotary embedding alone: use "
-                   "weights of such a model"}));
+  EXPECT_EQ(
+      differences(text, llama()),
+      (Lines{"hidden_size = 128, but model.hidden = 64: set model.hidden to 128",
+             "num_hidden_layers = 2, but model.layers = 3: set model.layers to 2",
+             "num_attention_heads = 4 (also the num_key_value_heads), but model.kv_heads = 2: set model.kv_heads "
+             "to 4",
+             "vocab_size = 250.5, which is no positive integer: correct it in config.json, or copy the file again",
+             "max_position_embeddings = 16, but model.seq = 32: set model.seq to 16 or less",
+             "tie_word_embeddings = \"no\", which is neither true nor false: correct it in config.json, or copy the "
+             "file again",
+             "hidden_act = \"gelu\", but shard8 computes a llama with \"silu\": use weights of such a model",
+             "attention_bias = true, but shard8 computes a llama with false: use weights of such a model",
+             "rope_scaling has rope_type = \"llama3\", but shard8 has the plain rotary embedding alone: use "
+             "weights of such a model"}));
   EXPECT_EQ(
       differences(R"({"model_type": "mistral"})", llama()),
       Lines{"model_type = \"mistral\", but shard8 has llama, mixtral, qwen3, qwen3_moe and gpt2: use weights of such a "
@@ -291,7 +300,10 @@ TEST(HuggingfaceConfig, EveryNameOfAKeyIsRead) {
             Lines{"n_head = 4 and num_attention_heads = 8 contradict each other: take the wrong one out"});
   EXPECT_EQ(differences(R"({"hidden_size": 32, "num_attention_heads": 4})", gpt2()),
             (Lines{"hidden_size = 32, but model.hidden = 64: set model.hidden to 32",
-                   "n_inner = 128, but model.ffn = 256: set model.ffn to 128"}));
+                   "4 * hidden_size = 128, but model.ffn = 256: set model.ffn to 128"}));
+  EXPECT_EQ(differences(R"({"n_embd": 64, "hidden_size": 32, "n_head": 4})", gpt2()),
+            Lines{"n_embd = 64 and hidden_size = 32 contradict each other: take the wrong one out"})
+      << "n_inner is that of the first name";
   const std::string heads = R"({"num_attention_heads": 4, "num_key_value_heads": 2, )";
   EXPECT_EQ(differences(heads + R"("rope_scaling": {"rope_theta": 1e4, "type": "default"}})", llama()),
             Lines{"rope_scaling.rope_theta = 10000.0, but model.rope_theta = 500000.0: set model.rope_theta to "
@@ -299,6 +311,71 @@ TEST(HuggingfaceConfig, EveryNameOfAKeyIsRead) {
   EXPECT_EQ(differences(heads + R"("rope_theta": 5e5, "rope_parameters": {"rope_theta": 1e4}})", llama()),
             Lines{"rope_theta = 500000.0 and rope_parameters.rope_theta = 10000.0 contradict each other: take the "
                   "wrong one out"});
+}
+
+// A deck cannot have these values, so it is the file that must change.
+TEST(HuggingfaceConfig, ValuesOfOtherTypesAreTold) {
+  const std::string rest = R"(, "num_key_value_heads": 2, "rope_theta": 5e5})";
+  const std::string end = ": correct it in config.json, or copy the file again";
+  const auto with = [&](const std::string& text, const deck::ModelConfig& model = llama()) {
+    return differences(R"({"num_attention_heads": 4, )" + text + rest, model);
+  };
+  for (const char* value : {R"("64")", "true", "-64", "0", "64.5", "1e300", "[64]", R"({"a": 1})"})
+    EXPECT_NE(with(std::string(R"("hidden_size": )") + value).at(0).find(", which is no positive integer" + end),
+              std::string::npos)
+        << value;
+  EXPECT_EQ(with(R"("hidden_size": "64")"), Lines{R"(hidden_size = "64", which is no positive integer)" + end});
+  EXPECT_EQ(with(R"("hidden_size": 64.0)"), Lines{});
+  EXPECT_EQ(with(R"("hidden_size": 32.0)"), Lines{"hidden_size = 32.0, but model.hidden = 64: set model.hidden to 32"});
+  for (const char* value : {R"("1e-06")", "true", "-1e-06", "0"})
+    EXPECT_EQ(with(std::string(R"("rms_norm_eps": )") + value),
+              Lines{std::string("rms_norm_eps = ") + value + ", which is no positive number" + end});
+  EXPECT_EQ(with(R"("attention_bias": "false")"),
+            Lines{R"(attention_bias = "false", which is neither true nor false)" + end});
+  EXPECT_EQ(with(R"("hidden_act": 1)"), Lines{"hidden_act = 1, which is no text" + end});
+  EXPECT_EQ(with(R"("sliding_window": "16")"), Lines{R"(sliding_window = "16", which is no positive integer)" + end});
+  EXPECT_EQ(with(R"("layer_types": "full_attention")"),
+            Lines{R"(layer_types = "full_attention", which is no list)" + end});
+  EXPECT_EQ(with(R"("model_type": "mixtral", "num_local_experts": "4")"),
+            Lines{R"(model_type = "mixtral", but moe.experts = 0: set moe.experts to their number, and correct )"
+                  R"(num_local_experts = "4" in config.json)"});
+  EXPECT_EQ(differences(R"({"n_embd": 9223372036854775807, "n_head": 4})", gpt2()).size(), 1u);
+}
+
+// The file of weights decides which of two is right; here it is not seen.
+TEST(HuggingfaceConfig, ATiedHeadCanBeSetInEither) {
+  deck::ModelConfig untied = gpt2();
+  untied.tie_embeddings = false;
+  EXPECT_EQ(differences(R"({"n_head": 4})", untied),
+            Lines{"tie_word_embeddings = true (Hugging Face's default), but model.tie_embeddings = false: set "
+                  "model.tie_embeddings to true, or, if the weights have a head of their own, tie_word_embeddings in "
+                  "config.json to false"});
+  EXPECT_EQ(
+      differences(R"({"n_head": 4, "tie_word_embeddings": false})", gpt2()),
+      Lines{"tie_word_embeddings = false, but model.tie_embeddings = true: set model.tie_embeddings to false, or, "
+            "if the weights have no head of their own, tie_word_embeddings in config.json to true"});
+}
+
+// Without a type Transformers takes none or the older default; factors show that another was meant.
+TEST(HuggingfaceConfig, ScalingsWithoutATypeAreRefused) {
+  const std::string common = R"({"num_attention_heads": 4, "num_key_value_heads": 2, )";
+  const std::string end =
+      " and no rope_type, but shard8 has the plain rotary embedding alone: use weights of such a model";
+  const auto with = [&](const std::string& key, const std::string& value) {
+    const std::string theta = key == "rope_parameters" ? "" : R"(, "rope_theta": 5e5)";
+    return differences(common + "\"" + key + "\": " + value + theta + "}", llama());
+  };
+  EXPECT_EQ(with("rope_scaling", R"({"factor": 8.0})"), Lines{"rope_scaling has factor = 8.0" + end});
+  EXPECT_EQ(with("rope_scaling", R"({"rope_type": null, "type": null, "factor": 2.0})"),
+            Lines{"rope_scaling has factor = 2.0" + end});
+  EXPECT_EQ(with("rope_scaling", R"({"factor": 1.0, "short_factor": [1, 2]})"),
+            Lines{"rope_scaling has short_factor = [1,2]" + end});
+  EXPECT_EQ(with("rope_parameters", R"({"factor": 8.0, "rope_theta": 5e5, "low_freq_factor": 1.0})"),
+            Lines{"rope_parameters has factor = 8.0" + end});
+  EXPECT_EQ(with("rope_parameters", R"({"rope_theta": 5e5, "partial_rotary_factor": 1.0})"), Lines{});
+  for (const char* plain : {"{}", "null", R"({"factor": 1.0})", R"({"factor": null})", R"({"rope_type": null})",
+                            R"({"rope_type": "default", "factor": 8.0})"})
+    EXPECT_EQ(with("rope_scaling", plain), Lines{}) << plain;
 }
 
 // Keys whose values neither shapes nor keys of the deck show.
