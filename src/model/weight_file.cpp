@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -106,6 +107,65 @@ std::string listed(const std::vector<std::string>& names) {
   return text + (names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
+constexpr std::string_view kQwenExperts = "mlp.experts.", kMixtralExperts = "block_sparse_moe.experts.";
+
+/// Whether a tensor of a layer is the router, or one of an expert.
+bool is_of_experts(std::string_view name) {
+  return name.find(".experts.") != name.npos || name.ends_with("mlp.gate.weight") ||
+         name.ends_with("block_sparse_moe.gate.weight");
+}
+
+bool is_norm_of_heads(std::string_view name) {
+  return name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight");
+}
+
+/// What the names of a file say about a llama's experts.
+struct ExpertsInFile {
+  std::int64_t experts = 0, first_layer = 0;
+  bool norms = false;  ///< of queries and keys
+};
+
+ExpertsInFile experts_in(const io::TensorFile& file, const deck::ModelConfig& model) {
+  ExpertsInFile found;
+  for (const std::string& name : file.names()) {
+    const auto inside = in_layer(name, model);
+    if (!inside) continue;
+    found.norms = found.norms || is_norm_of_heads(name);
+    for (const std::string_view before : {kQwenExperts, kMixtralExperts}) {
+      if (!inside->name.starts_with(before)) continue;
+      const std::string_view number = inside->name.substr(before.size());
+      std::int32_t expert = 0;
+      if (std::from_chars(number.data(), number.data() + number.size(), expert).ec != std::errc()) continue;
+      found.first_layer = found.experts == 0 ? inside->layer : std::min<std::int64_t>(found.first_layer, inside->layer);
+      found.experts = std::max(found.experts, std::int64_t{expert} + 1);
+    }
+  }
+  return found;
+}
+
+/// Which keys make a llama lack the tensor `needed` of a feed-forward block or of the norms of heads; empty if none.
+std::string why_no_experts(const io::TensorFile& file, const std::string& needed, const deck::ModelConfig& model) {
+  const auto inside = in_layer(needed, model);
+  if (is_gpt2(model) || !inside) return {};
+  if (!is_norm_of_heads(needed) && !inside->name.starts_with("mlp.") && !inside->name.starts_with("block_sparse_moe."))
+    return {};
+  const ExpertsInFile found = experts_in(file, model);
+  std::vector<std::string> changes;
+  if (found.norms != model.qk_norm) changes.push_back(fmt::format("model.qk_norm to {}", found.norms));
+  if ((found.experts > 0) != model.moe.on()) changes.push_back(fmt::format("moe.experts to {}", found.experts));
+  if (found.experts > 0 && found.first_layer != model.moe.dense_layers)
+    changes.push_back(fmt::format("moe.dense_layers to {}", found.first_layer));
+  if (changes.empty()) return {};
+  return fmt::format(
+      "{}: there is no tensor '{}', which the model needs; the file has {}, and {}norms of queries and keys: "
+      "set {}",
+      file.spec(), needed,
+      found.experts > 0
+          ? fmt::format("{} from layer {} on", base::count(found.experts, "expert", "experts"), found.first_layer)
+          : "no experts",
+      found.norms ? "" : "no ", fmt::join(changes, " and "));
+}
+
 /// What is wrong with all names of a file that lacks the tensor `needed`; empty if nothing is seen.
 std::string why_missing(const io::TensorFile& file, const std::string& needed, const deck::ModelConfig& model) {
   const std::vector<std::string> names = file.names();
@@ -130,9 +190,10 @@ std::string why_missing(const io::TensorFile& file, const std::string& needed, c
   if (needed == kHead)
     return fmt::format(
         "{}: there is no tensor '{}', which the model needs: set model.tie_embeddings to true if the head is the "
-        "table, or check the group or file of model.init_file",
+        "table, and so tie_word_embeddings in a config.json beside the file, or check the group or file of "
+        "model.init_file",
         file.spec(), needed);
-  return {};
+  return why_no_experts(file, needed, model);
 }
 
 /// The names in the file of all tensors of the model. Error(deck) if one is not there as it is needed.
@@ -163,9 +224,8 @@ void check_tied_head(const io::TensorFile& file, const deck::ModelConfig& model)
   if (!model.tie_embeddings || !file.contains(kHead)) return;
   const std::string table = found_name(file, is_gpt2(model) ? "transformer.wte.weight" : "model.embed_tokens.weight");
   constexpr const char* kRemedy =
-      "set model.tie_embeddings to false, as tie_word_embeddings of a config.json, to train the head by itself, or "
-      "give a "
-      "copy of the file without it";
+      "set model.tie_embeddings to false, and so tie_word_embeddings in a config.json beside the file, to train the "
+      "head by itself, or give a copy of the file without it";
   const std::vector<std::int64_t>& shape = file.shape(kHead);
   if (shape != file.shape(table))
     base::fail(ExitCode::deck, "{}: '{}' has shape ({}) and '{}' has ({}), but model.tie_embeddings = true: {}",
@@ -187,21 +247,46 @@ void check_tied_head(const io::TensorFile& file, const deck::ModelConfig& model)
   }
 }
 
+/// The keys to look at where the tensor is missing.
+std::string_view keys_of_missing(std::string_view name) {
+  if (is_norm_of_heads(name)) return "model.qk_norm";
+  if (is_of_experts(name)) return "moe.experts, moe.dense_layers and model.qk_norm";
+  return "model.arch, model.layers and model.tie_embeddings";
+}
+
+/// What to do about a tensor of another shape: the keys of experts and heads by their names, otherwise the group.
+std::string remedy_of_shape(const std::vector<std::int64_t>& shape, const SourceBox& source, bool vector) {
+  const std::string_view name = source.name;
+  const bool is_down = name.ends_with("down_proj.weight") || name.ends_with("w2.weight");
+  std::vector<std::string> keys;  // of each dimension
+  if (is_norm_of_heads(name))
+    keys = {"model.head_dim"};
+  else if (is_of_experts(name) && name.ends_with("gate.weight"))
+    keys = {"moe.experts", "model.hidden"};
+  else if (is_of_experts(name))
+    keys = is_down ? std::vector<std::string>{"model.hidden", "moe.ffn"}
+                   : std::vector<std::string>{"moe.ffn", "model.hidden"};
+  if (keys.size() != shape.size() || vector != (keys.size() == 1)) return "check the model group of the deck";
+  const std::array<std::int64_t, 2> needed{source.stored_rows(), source.stored_cols()};
+  std::vector<std::string> changes;
+  for (std::size_t d = 0; d < keys.size(); ++d)
+    if (shape[d] != needed[d]) changes.push_back(fmt::format("{} to {}", keys[d], shape[d]));
+  return fmt::format("set {}", fmt::join(changes, " and "));
+}
+
 }  // namespace
 
 std::string name_in(const io::TensorFile& file, const SourceBox& source, bool vector) {
   std::string name = found_name(file, source.name);
   if (!file.contains(name))
     base::fail(ExitCode::deck,
-               "{}: there is no tensor '{}', which the model needs: check model.arch, model.layers and "
-               "model.tie_embeddings, or the group or file of model.init_file",
-               file.spec(), name);
+               "{}: there is no tensor '{}', which the model needs: check {}, or the group or file of model.init_file",
+               file.spec(), name, keys_of_missing(name));
   const auto& shape = file.shape(name);
   if (!fits(shape, name, source, vector))
-    base::fail(ExitCode::deck,
-               "{}: tensor '{}' has shape ({}), the model needs ({}{}): check the model group of the deck", file.spec(),
-               name, fmt::join(shape, ", "), source.stored_rows(),
-               vector ? "" : ", " + std::to_string(source.stored_cols()));
+    base::fail(ExitCode::deck, "{}: tensor '{}' has shape ({}), the model needs ({}{}): {}", file.spec(), name,
+               fmt::join(shape, ", "), source.stored_rows(), vector ? "" : ", " + std::to_string(source.stored_cols()),
+               remedy_of_shape(shape, source, vector));
   if (const std::string& why = file.unreadable(name); !why.empty())
     base::fail(ExitCode::deck, "{}: tensor '{}' {}", file.spec(), name, why);
   return name;
@@ -218,13 +303,15 @@ std::vector<std::string> check_tensors(const io::TensorFile& file, const deck::M
     if (needed.contains(name) || is_buffer(name, model) || (model.tie_embeddings && name == kHead)) continue;
     (is_of_model(name, model) ? dropped : others).push_back(name);
   }
-  if (!dropped.empty())
+  if (!dropped.empty()) {
+    const bool norms = !is_gpt2(model) && !model.qk_norm && std::ranges::all_of(dropped, is_norm_of_heads);
     base::fail(ExitCode::deck,
-               "{}: has {} that a {} does not have and that would be dropped: {}: use weights of a plain {}, or a copy "
-               "of the file without {} if the other weights do not need {}",
+               "{}: has {} that a {} does not have and that would be dropped: {}: {}use weights of a plain {}, or a "
+               "copy of the file without {} if the other weights do not need {}",
                file.spec(), base::count(static_cast<std::int64_t>(dropped.size()), "tensor", "tensors"),
-               deck::to_string(model.arch), listed(dropped), deck::to_string(model.arch),
-               dropped.size() == 1 ? "it" : "them", dropped.size() == 1 ? "it" : "them");
+               deck::to_string(model.arch), listed(dropped), norms ? "set model.qk_norm to true, or " : "",
+               deck::to_string(model.arch), dropped.size() == 1 ? "it" : "them", dropped.size() == 1 ? "it" : "them");
+  }
   check_tied_head(file, model);
   return others;
 }

@@ -167,7 +167,8 @@ TEST(WeightFile, ATiedHeadMustBeTheTable) {
     Weights weights(model);
     weights.with("lm_head.weight", {10, 8}).set(table, 79, 0.5f);
     weights.expect_refused(model, {"'lm_head.weight' is not a copy of '" + table + "' (0 and 0.5 in row 9, column 7)",
-                                   "but model.tie_embeddings = true: set model.tie_embeddings to false"});
+                                   "but model.tie_embeddings = true: set model.tie_embeddings to false, and so "
+                                   "tie_word_embeddings in a config.json beside the file"});
     EXPECT_EQ(weights.set("lm_head.weight", 79, 0.5f).check(model), Names{});
     weights.with("lm_head.weight", {11, 8}).expect_refused(model, {"'lm_head.weight' has shape (11, 8)"});
   }
@@ -181,9 +182,58 @@ TEST(WeightFile, ATiedHeadMustBeTheTable) {
   EXPECT_EQ(weights.set("model.embed_tokens.weight", last, 1).check(wide), Names{});
 }
 
+deck::ModelConfig with_experts(bool norms) {
+  deck::ModelConfig m = llama();
+  m.qk_norm = norms;
+  m.moe.experts = 3, m.moe.experts_per_token = 1, m.moe.ffn = 5;
+  return m;
+}
+
+// The tensors of experts show other keys than those of the group model.
+TEST(WeightFile, KeysOfExpertsAreNamed) {
+  for (const bool norms : {false, true}) {
+    const deck::ModelConfig model = with_experts(norms);
+    const Weights weights(model);
+    EXPECT_EQ(weights.check(model), Names{});
+    const auto expect = [&](const char* remedy, const std::function<void(deck::ModelConfig&)>& change) {
+      deck::ModelConfig other = model;
+      change(other);
+      weights.expect_refused(other, {remedy});
+    };
+    expect("gate.weight' has shape (3, 8), the model needs (2, 8): set moe.experts to 3",
+           [](auto& m) { m.moe.experts = 2; });
+    expect("has shape (5, 8), the model needs (7, 8): set moe.ffn to 5", [](auto& m) { m.moe.ffn = 7; });
+    expect("which the model needs; the file has 3 experts from layer 0 on, and", [](auto& m) { m.moe.experts = 0; });
+    expect("norms of queries and keys: set moe.experts to 3", [](auto& m) { m.moe.experts = 0; });
+    expect("norms of queries and keys: set moe.dense_layers to 0", [](auto& m) { m.moe.dense_layers = 1; });
+    expect(norms ? "and norms of queries and keys: set model.qk_norm to true"
+                 : "and no norms of queries and keys: set model.qk_norm to false",
+           [](auto& m) { m.qk_norm = !m.qk_norm; });
+  }
+  deck::ModelConfig dense = llama(), first_dense = with_experts(true);
+  dense.qk_norm = true, first_dense.moe.dense_layers = 1;
+  Weights(dense).expect_refused(
+      with_experts(true), {"'model.layers.0.mlp.gate.weight'", "the file has no experts, ", ": set moe.experts to 0"});
+  Weights(dense).expect_refused(llama(), {"'model.layers.0.self_attn.k_norm.weight'", ": set model.qk_norm to true"});
+  Weights(llama()).expect_refused(dense, {"the file has no experts, and no norms", ": set model.qk_norm to false"});
+  Weights(first_dense).expect_refused(with_experts(true), {"has 3 experts from layer 1 on", "moe.dense_layers to 1"});
+  Weights(first_dense)
+      .expect_refused(llama(), {"set model.qk_norm to true and moe.experts to 3 and moe.dense_layers to 1"});
+  Weights norms(dense);
+  for (const char* layer : {"0", "1"})
+    for (const char* norm : {"q_norm", "k_norm"})
+      norms.with(fmt::format("model.layers.{}.self_attn.{}.weight", layer, norm), {4});
+  norms.expect_refused(dense, {"has shape (4), the model needs (2): set model.head_dim to 4"});
+  // One expert of an incomplete file.
+  Weights(with_experts(true))
+      .without("model.layers.1.mlp.experts.1.up_proj.weight")
+      .expect_refused(with_experts(true), {"check moe.experts, moe.dense_layers and model.qk_norm, or"});
+}
+
 TEST(WeightFile, WhatIsMissingSaysWhy) {
   Weights(llama(true))
-      .expect_refused(llama(false), {"there is no tensor 'lm_head.weight'", "set model.tie_embeddings to true"});
+      .expect_refused(llama(false), {"there is no tensor 'lm_head.weight'", "set model.tie_embeddings to true",
+                                     "and so tie_word_embeddings in a config.json beside the file"});
   Weights(llama())
       .without("model.layers.1.mlp.up_proj.weight")
       .expect_refused(llama(), {"there is no tensor 'model.layers.1.mlp.up_proj.weight'", "check model.arch"});
