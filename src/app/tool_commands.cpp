@@ -109,12 +109,14 @@ int export_weights(const CkptArguments& arguments) {
   checkpoint::ExportOptions options;
   options.dtype = arguments.dtype == "bf16" ? tensor::DType::bf16 : tensor::DType::fp32;
   options.replace = arguments.force;
-  const std::string config = model::huggingface_config(train::saved_config(found).model, options.dtype);
+  const deck::ModelConfig saved = train::saved_config(found).model;
+  const std::string config = model::huggingface_config(saved, options.dtype);
   const auto exported = checkpoint::export_weights(checkpoint::Masters(found), arguments.to, config, options);
   fmt::print("{}: {} tensors of step {}, {:.1f} MB in {}:", arguments.to, exported.tensors, found.manifest.step,
              1e-6 * static_cast<double>(exported.bytes), arguments.dtype);
   for (const std::string& name : exported.files) fmt::print(" {}", name);
   fmt::print("\n");
+  if (const std::string drawn = train::drawn_experts_text(found.folder, saved); !drawn.empty()) warn(drawn);
   return 0;
 }
 

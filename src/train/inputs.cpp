@@ -114,7 +114,10 @@ void check_model(const io::TensorFile& file, const std::optional<Checkpoint>& fr
                  const Say& say) {
   std::error_code ignored;
   if (from) {
-    refuse(from->folder, model::model_differences(saved_config(*from).model, model));
+    const deck::ModelConfig saved = saved_config(*from).model;
+    refuse(from->folder, model::model_differences(saved, model));
+    const std::string drawn = drawn_experts_text(from->folder, saved);
+    if (!drawn.empty() && model.moe.routing == deck::MoeRouting::learned) say(drawn);
   } else if (const auto config = config_beside(model.init_file);
              config && (fs::exists(*config, ignored) || fs::is_symlink(*config, ignored))) {
     const std::string path = config->string();

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "deck/choices.hpp"
 #include "deck/load.hpp"
 #include "model/parameters.hpp"
 
@@ -30,6 +33,15 @@ bool is_taken(std::string_view key) {
 }
 
 }  // namespace
+
+std::string drawn_experts_text(const std::string& folder, const deck::ModelConfig& saved) {
+  if (!saved.moe.on() || saved.moe.routing == deck::MoeRouting::learned) return {};
+  return fmt::format(
+      "checkpoint {}: was trained with moe.routing = {}, which draws experts, so its router never chose one; for "
+      "weights "
+      "whose router chooses, train with moe.routing = learned",
+      folder, deck::to_string(saved.moe.routing));
+}
 
 deck::Config saved_config(const checkpoint::Checkpoint& checkpoint) {
   std::vector<std::string> keys;

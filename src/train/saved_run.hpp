@@ -17,6 +17,11 @@ namespace shard8::train {
 /// program.
 deck::Config saved_config(const checkpoint::Checkpoint& checkpoint);
 
+/// What to say where the weights of a model that was trained as `saved` says are to be used with a router that chooses:
+/// moe.routing drew the experts, and the router never chose. Empty if the router chose, or there are no experts.
+/// `folder`: of the checkpoint.
+std::string drawn_experts_text(const std::string& folder, const deck::ModelConfig& saved);
+
 /// What a run chose by timing, as texts that a checkpoint's manifest keeps as its plan.
 struct SavedChoices {
   std::string algorithms;  ///< of matrix products, as kernels::Libraries::algorithms(); empty: none
