@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "data/dataset_kinds.hpp"
 #include "io/input_file.hpp"
 
@@ -37,12 +38,16 @@ std::vector<std::string> files_of(const std::string& path, std::string_view key)
     if (name.starts_with('.')) continue;
     io::require_content(it->path().string());
     std::error_code kind;
-    if (!it->is_regular_file(kind)) {
+    if (it->is_directory(kind))
       base::fail(base::ExitCode::deck,
                  "'{}': the folder holds '{}', which is not a file; a folder of text is read "
                  "without its subfolders: move it, or give one of them as {}",
-                 path, name, key);
-    }
+                 path, base::quotable(name), key);
+    if (!it->is_regular_file(kind))
+      base::fail(base::ExitCode::deck,
+                 "'{}': the folder holds '{}', which is a FIFO, a socket or a device; a folder of text has regular "
+                 "files: move it elsewhere, or give another folder as {}",
+                 path, base::quotable(name), key);
     names.push_back(std::move(name));
   }
   if (status) {
@@ -69,7 +74,10 @@ BytesDataset::Parts BytesDataset::find_parts(const std::string& path, std::strin
   Parts parts;
   for (const auto& name : files_of(path, key)) {
     const std::int64_t size = io::InputFile(name).size();
-    if (size > 0) parts.list.push_back({name, parts.length, size});
+    if (size > 0)
+      parts.list.push_back({name, parts.length, size});
+    else
+      ++parts.empty;
     parts.length += size;
   }
   return parts;
@@ -80,6 +88,10 @@ BytesDataset::Parts BytesDataset::parts_of(const std::string& listing) {
   std::istringstream in(listing);
   std::string size, name;
   while (std::getline(in, size, '\0') && std::getline(in, name, '\0')) {
+    if (name.empty()) {
+      parts.empty = std::stoll(size);
+      continue;
+    }
     parts.list.push_back({name, parts.length, std::stoll(size)});
     parts.length += parts.list.back().size;
   }
@@ -89,6 +101,7 @@ BytesDataset::Parts BytesDataset::parts_of(const std::string& listing) {
 std::string BytesDataset::listing() const {
   std::string text;
   for (const File& part : parts_) text += std::to_string(part.size) + '\0' + part.path + '\0';
+  if (empty_ > 0) text += std::to_string(empty_) + '\0' + '\0';  // how many files; they have no name
   return text;
 }
 
@@ -102,11 +115,13 @@ BytesDataset::BytesDataset(const deck::DataConfig& config, std::int64_t seq, std
     : StreamDataset(config, seq, vocab, part, parts.length),
       path_(config.path),
       key_(path_key(config, part)),
-      parts_(std::move(parts.list)) {}
+      parts_(std::move(parts.list)),
+      empty_(parts.empty) {}
 
 std::string BytesDataset::description() const {
-  return fmt::format("bytes of '{}': {} bytes in {} file{}, {}", path_, length(), parts_.size(),
-                     parts_.size() == 1 ? "" : "s", samples_text());
+  const std::int64_t files = static_cast<std::int64_t>(parts_.size()) + empty_;
+  return fmt::format("bytes of '{}': {} bytes in {}{}, {}", path_, length(), base::count(files, "file", "files"),
+                     empty_ > 0 ? fmt::format(" ({} empty)", empty_) : "", samples_text());
 }
 
 void BytesDataset::read_bytes(std::span<std::byte> out, std::int64_t first) const {
@@ -158,8 +173,8 @@ Inspection BytesDataset::inspect() const {
 std::vector<std::uint64_t> BytesDataset::histogram(const GoesOn& goes_on) const {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab()));
   std::vector<std::byte> bytes;
-  for (std::int64_t first = 0; first < length(); first += static_cast<std::int64_t>(bytes.size())) {
-    bytes.resize(std::min(kPiece, static_cast<std::size_t>(length() - first)));
+  for (std::int64_t first = 0; first < counted(); first += static_cast<std::int64_t>(bytes.size())) {
+    bytes.resize(std::min(kPiece, static_cast<std::size_t>(counted() - first)));
     read_bytes(bytes, first);
     for (const auto b : bytes) ++counts[std::to_integer<std::size_t>(b)];
     if (goes_on && !goes_on()) break;

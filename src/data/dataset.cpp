@@ -176,15 +176,21 @@ StreamDataset::StreamDataset(const deck::DataConfig& config, std::int64_t seq, s
       samples_(length > 0 ? (length - 1) / seq : 0) {
   if (samples_ == 0) {
     base::fail(base::ExitCode::deck,
-               "'{}': holds {} tokens, but training needs at least seq+1 = {} (model.seq = {}); "
+               "'{}': holds {} tokens, but {} needs at least seq+1 = {} (model.seq = {}); "
                "give more data in {} or a smaller model.seq",
-               config.path, length, seq + 1, seq, path_key(config, part));
+               config.path, length, part == Part::validation ? "validation" : "training", seq + 1, seq,
+               path_key(config, part));
   }
   division_ = divide_for_training(samples_, config, config.path, "samples");
 }
 
 std::optional<std::int64_t> StreamDataset::sequences() const {
   return part_ == Part::validation ? std::optional(division_.validation) : std::nullopt;
+}
+
+std::int64_t StreamDataset::counted() const {
+  const bool shared = part_ == Part::training && division_.validation > 0;
+  return shared ? division_.training * seq() + 1 : length_;
 }
 
 std::string StreamDataset::samples_text() const {

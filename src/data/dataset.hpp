@@ -90,9 +90,10 @@ class Dataset {
   /// inspect().fingerprint.
   std::optional<io::Fingerprint> fingerprint() const { return inspect().fingerprint; }
 
-  /// How often each token occurs in the whole data: (vocab). Reads the data once, piece by piece. Synthetic data gives
-  /// 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot be read.
-  /// Asks between pieces whether to go on; if not, the result has the pieces before.
+  /// How often each token occurs: (vocab), in the data of a training without the samples or slabs that data.validation
+  /// keeps, or else in all. Reads them once, piece by piece. Synthetic data gives 1 for each token. Error(failed) on a
+  /// token outside the vocabulary or a file that cannot be read. Asks between pieces whether to go on; if not, the
+  /// result has the pieces before.
   virtual std::vector<std::uint64_t> histogram(const GoesOn& goes_on = {}) const = 0;
 
  protected:
@@ -132,8 +133,8 @@ void input_fault(const std::function<void()>& action);
 /// loss of the best model that ignores the context. 0 if all counts are 0.
 double entropy_nats(std::span<const std::uint64_t> counts);
 
-/// The unigram entropy in nats of the whole data, or of the part that was read when `goes_on` ended it. It reads all of
-/// the data: call it on one rank.
+/// The unigram entropy in nats of what histogram() counts, or of the part that was read when `goes_on` ended it. It
+/// reads all of that: call it on one rank.
 double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on = {});
 
 }  // namespace shard8::data

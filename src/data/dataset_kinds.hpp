@@ -67,6 +67,8 @@ class StreamDataset : public Dataset {
   StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part, std::int64_t length);
 
   std::int64_t length() const { return length_; }
+  /// The tokens from the first one on that histogram() counts: without those that only samples of the validation have.
+  std::int64_t counted() const;
   /// Of both parts.
   std::int64_t samples() const { return samples_; }
 
@@ -110,8 +112,9 @@ class BytesDataset final : public StreamDataset {
     std::int64_t size = 0;
   };
   struct Parts {
-    std::vector<File> list;
+    std::vector<File> list;  ///< none is empty
     std::int64_t length = 0;
+    std::int64_t empty = 0;  ///< files without a byte, which are not in the list
   };
   static Parts find_parts(const std::string& path, std::string_view key);
   static Parts parts_of(const std::string& listing);
@@ -126,6 +129,7 @@ class BytesDataset final : public StreamDataset {
   std::string path_;
   std::string_view key_;  ///< of the deck, which names the path
   std::vector<File> parts_;
+  std::int64_t empty_;  ///< files that are not among the parts
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, io::InputFile> open_;  ///< by part, those that were read and stay open
 };

@@ -64,20 +64,21 @@ Inspection inspect_tokens(const io::TokenFile& file, std::int64_t samples, Check
   return {print, fill.warnings(file.spec())};
 }
 
-/// How often each token of [0, vocab) occurs in the file. Calls outside(index, token), which must throw, for the first
-/// token outside that range. Ends early as Dataset::histogram() says.
+/// How often each token of [0, vocab) occurs in the first `elements` of the file. Calls outside(index, token), which
+/// must throw, for the first token outside that range. Ends early as Dataset::histogram() says.
 template <class Outside>
-std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t vocab, const GoesOn& goes_on,
-                                        Outside&& outside) {
+std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t elements, std::int64_t vocab,
+                                        const GoesOn& goes_on, Outside&& outside) {
   struct Ended {};
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab));
   try {
     file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
+      piece = piece.first(static_cast<std::size_t>(std::min(std::ssize(piece), elements - first)));
       for (std::size_t i = 0; i < piece.size(); ++i) {
         if (piece[i] < 0 || piece[i] >= vocab) outside(first + static_cast<std::int64_t>(i), piece[i]);
         ++counts[static_cast<std::size_t>(piece[i])];
       }
-      if (goes_on && !goes_on()) throw Ended();
+      if (first + std::ssize(piece) == elements || (goes_on && !goes_on())) throw Ended();
     });
   } catch (const Ended&) {
     return counts;
@@ -135,7 +136,7 @@ Inspection TokenStream::inspect() const {
 }
 
 std::vector<std::uint64_t> TokenStream::histogram(const GoesOn& goes_on) const {
-  return count_tokens(*file_, vocab(), goes_on, [this](std::int64_t index, std::int32_t token) {
+  return count_tokens(*file_, counted(), vocab(), goes_on, [this](std::int64_t index, std::int32_t token) {
     fail_vocabulary(stream_position(*file_, index), token);
   });
 }
@@ -202,7 +203,8 @@ Inspection TokenSlabs::inspect() const {
 }
 
 std::vector<std::uint64_t> TokenSlabs::histogram(const GoesOn& goes_on) const {
-  return count_tokens(*file_, vocab(), goes_on,
+  const std::int64_t slabs = part_ == Part::training ? own() : steps();
+  return count_tokens(*file_, slabs * batch() * (seq() + 1), vocab(), goes_on,
                       [this](std::int64_t index, std::int32_t token) { fail_vocabulary(position_of(index), token); });
 }
 

@@ -3,6 +3,7 @@
 #include "data/dataset.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -203,8 +204,12 @@ TEST(Bytes, FilesOfAFolderInBytewiseOrder) {
   const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 10, 256, io);
   const auto tokens = read_step(*dataset, 0);
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 255}));
-  EXPECT_NE(dataset->description().find("11 bytes in 4 files, 1 samples of 10 tokens"), std::string::npos)
+  EXPECT_NE(dataset->description().find("11 bytes in 5 files (1 empty), 1 samples of 10 tokens"), std::string::npos)
       << dataset->description();
+  const auto listed =
+      data::open_dataset(config(deck::DataKind::bytes, folder.path(), 1), 10, 256, io, dataset->listing());
+  EXPECT_EQ(listed->description(), dataset->description());
+  EXPECT_EQ(read_step(*listed, 0), tokens);
 }
 
 // A few files stay open; many files are opened for each read. Both must read the same tokens.
@@ -251,8 +256,13 @@ TEST(Bytes, SaysWhatIsWrong) {
   test::expect_error([&] { open(folder / "x", 255); }, code, {"model.vocab >= 256", "model.vocab = 255"});
   test::expect_error([&] { open(folder / "x", 256); }, code, {"x': cannot open", "No such file"});
   std::filesystem::create_directory(folder / "inner");
-  test::expect_error([&] { open(folder.path(), 256); }, code, {"holds 'inner'", "not a file"});
+  test::expect_error([&] { open(folder.path(), 256); }, code, {"holds 'inner'", "without its subfolders"});
   std::filesystem::remove(folder / "inner");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  test::expect_error(
+      [&] { open(folder.path(), 256); }, code,
+      {"holds 'pipe', which is a FIFO, a socket or a device", "move it elsewhere, or give another folder"});
+  std::filesystem::remove(folder / "pipe");
   test::write_bytes(folder / "text", "0123456789");
   const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder.path(), 5), 2, 256, io);
   std::filesystem::resize_file(folder / "text", 4);

@@ -135,6 +135,45 @@ TEST(Validation, TextAndAPathOfItsOwn) {
   EXPECT_EQ(data::open_dataset(config, kSeq, 256, io, "", Part::validation)->sequences(), 7);
 }
 
+TEST(Validation, AShortPathOfItsOwnIsNoFaultOfTraining) {
+  const test::TempFolder folder;
+  test::write_bytes(folder / "training", std::string(81, 'a'));
+  test::write_bytes(folder / "validation", "");
+  deck::DataConfig config = of(deck::DataKind::bytes, folder / "training", 3, 0);
+  config.validation_path = folder / "validation";
+  io::IoThread io;
+  test::expect_error(
+      [&] { data::open_dataset(config, kSeq, 256, io, "", Part::validation); }, base::ExitCode::deck,
+      {"holds 0 tokens, but validation needs at least seq+1 = 5", "give more data in data.validation_path"});
+}
+
+// The losses of a training are judged by the entropy of what it trains on.
+TEST(Validation, TokensOfTheTrainingAreCounted) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  const auto count = [&](const deck::DataConfig& config, Part part = Part::training) {
+    std::uint64_t sum = 0;
+    const auto dataset = data::open_dataset(config, kSeq, 1000, io, "", part);
+    for (const std::uint64_t n : dataset->histogram()) sum += n;
+    return sum;
+  };
+  const std::string stream = write_stream(folder, "stream.h5", 20);
+  test::write_bytes(folder / "text", std::string(60, 'a') + std::string(21, 'b'));
+  test::H5Writer file(folder / "slabs.h5");
+  file.dataset("tokens", H5T_STD_I32LE, {10, 3, kSeq + 1}, ascending(10 * 3 * (kSeq + 1)));
+  file.close();
+  EXPECT_EQ(count(of(deck::DataKind::tokens, stream, 3, 0)), 81u);
+  EXPECT_EQ(count(of(deck::DataKind::tokens, stream, 3, 0.25)), 61u);  // 15 samples, and the target of the last token
+  const deck::DataConfig text = of(deck::DataKind::bytes, folder / "text", 3, 0.25);
+  EXPECT_EQ(count(of(deck::DataKind::bytes, folder / "text", 3, 0)), 81u);
+  EXPECT_EQ(count(text), 61u);
+  EXPECT_EQ(data::open_dataset(text, kSeq, 1000, io)->histogram()['b'], 1u);
+  const std::string slabs = (folder / "slabs.h5") + ":/tokens";
+  EXPECT_EQ(count(of(deck::DataKind::tokens, slabs, 3, 0)), 150u);
+  EXPECT_EQ(count(of(deck::DataKind::tokens, slabs, 3, 0.3)), 105u);
+  EXPECT_EQ(count(of(deck::DataKind::tokens, slabs, 3, 0.3), Part::validation), 150u);
+}
+
 TEST(Validation, SyntheticTokensAreOthers) {
   const deck::DataConfig config = of(deck::DataKind::synthetic, "", 50, 0.5);
   const auto trained = first_tokens(config, Part::training, 1 << 30, 1, 20);
