@@ -215,7 +215,7 @@ std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t s
   Json file{{"schema", 1},
             {"what",
              "By how much two right runs of one training differ at most: relative differences of loss and grad_norm, "
-             "by rounding and step. bound = factor x the largest of all pairs up to the step. docs/compare.md"},
+             "by rounding and step. bound = factor x the largest of all pairs up to the step. docs/training.md"},
             {"command", provenance.command},
             {"commit", provenance.commit},
             {"date", provenance.date},
