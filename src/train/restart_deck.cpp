@@ -207,7 +207,8 @@ void refuse_changes(const std::vector<DeckChange>& changes, bool allow_changes, 
                folder, others, folder,
                others.find("content of model.init_file") == std::string::npos
                    ? ""
-                   : "; a restart does not read model.init_file: the key can be left out");
+                   : "; the content of weights is values, names and shapes of all tensors in the file, read or not; a "
+                     "restart does not read model.init_file: the key can be left out");
 }
 
 }  // namespace shard8::train

@@ -137,7 +137,9 @@ TEST_F(InputContent, OfInitialWeights) {
   EXPECT_EQ(manifest("out/checkpoints/step_00000006").weights, m.weights);
   // Other weights.
   expect_ends(0, {"run.steps=2", "output.dir=third", "model.init_seed=7"});
-  expect_refused(4, {"model.init_file=third/checkpoints"}, {"content of model.init_file: "});
+  expect_refused(4, {"model.init_file=third/checkpoints"},
+                 {"content of model.init_file: ", "values, names and shapes of all tensors in the file, read or not",
+                  "the key can be left out"});
   // Weights for a training that began with random ones would not be read.
   expect_ends(75, {"run.stop_after=4", "output.dir=random"});
   expect_refused(4, {"model.init_file=third/checkpoints", "output.dir=random"},
