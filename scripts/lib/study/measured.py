@@ -7,7 +7,7 @@ import math
 import os
 import statistics
 
-from study.errors import BAD_STUDY, StudyError
+from study.errors import BAD_STUDY, StudyError, say
 from study.run_folder import RESULTS
 from study.summary_file import STUDY, is_number, read_json, read_summary, record_of, summary_path
 
@@ -20,6 +20,8 @@ KINDS = {
 PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
 COMPUTING = ("gemm", "attention", "elementwise", "rest of forward and backward", "optimizer", "quantize")
 COMMUNICATION = ("tensor_comm", "gather_wait", "reduce_wait")  # what figures.exposed_communication adds up
+EXPECTED = ("expected the output folder or the summary.json of a run, the folder of a study, or what shard8 project --json "
+            "wrote")
 
 
 class Measured:
@@ -41,6 +43,9 @@ class Measured:
         """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
         name = self.summary["deck"].get("output", {}).get(key)
         path = os.path.join(self.folder, default if name is None else name)
+        unwritten = self.summary.get("projected") or key == "metrics" and self.summary.get("skeleton")
+        if name and not unwritten and not os.path.exists(path):
+            say(f"warning: {path}: there is no such file, which output.{key} names: what it has is not drawn")
         try:
             return reader(path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, csv.Error, RecursionError) as error:
@@ -51,7 +56,7 @@ class Measured:
         steps, ranks = {}, self.summary["ranks"]
         if os.path.isfile(path):
             with open(path, newline="", encoding="utf-8-sig") as file:
-                for row in csv.DictReader(file):
+                for row in table_of(file):
                     if not row["part"]:
                         worst = int(row["worst_rank"])
                         if not 0 <= worst < ranks:
@@ -69,7 +74,7 @@ class Measured:
             return None
         steps, columns, ranks = [], {}, self.summary["ranks"]
         with open(path, newline="", encoding="utf-8-sig") as file:
-            for row in csv.DictReader(file):
+            for row in table_of(file):
                 step = int(row.pop("step"))
                 if int(row.pop("rank")) == 0:
                     steps.append(step)
@@ -77,6 +82,8 @@ class Measured:
                         columns.setdefault(name, []).append([])
                 for name, value in row.items():
                     columns[name][-1].append(seconds(value))
+        if not steps and (self.summary["steps"].get("measured") or 0) > 0:
+            raise ValueError("it has no steps, the summary has some")
         if any(len(values) != ranks for column in columns.values() for values in column):
             raise ValueError(f"a step has not {ranks} ranks")
         return (steps, columns) if len(steps) > 1 else None
@@ -211,6 +218,14 @@ class MeasuredStudy:
         return {label: Repeats(runs) for label, runs in groups.items()}
 
 
+def table_of(file):
+    """The rows of a CSV file. Throws ValueError for a file without a head."""
+    reader = csv.DictReader(file)
+    if reader.fieldnames is None:
+        raise ValueError("it is empty")
+    return reader
+
+
 def seconds(text):
     """A time of a table. Throws ValueError for one that cannot have been measured."""
     value = float(text)
@@ -219,8 +234,15 @@ def seconds(text):
     return value
 
 
+def must_exist(path):
+    """Throws StudyError(BAD_STUDY) if there is nothing under a path."""
+    if not os.path.exists(path):
+        raise StudyError(BAD_STUDY, f"{path}: error: there is no such file or folder; {EXPECTED}")
+
+
 def read_measured(folder):
     """A Measured or a MeasuredStudy, by what the folder has. Throws StudyError(BAD_STUDY) if it has neither."""
+    must_exist(folder)
     if os.path.isfile(os.path.join(folder, "study.json")):
         return MeasuredStudy(folder)
     path = summary_path(folder, record_of(folder))

@@ -6,7 +6,7 @@ import os
 import sys
 
 from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, counted, say
-from study.figures import figures_of_run, figures_of_study, roofline
+from study.figures import MAKE_GEMMS, figures_of_run, figures_of_study, roofline
 from study.measured import Measured, MeasuredStudy, read_measured
 from study.page import page, picture
 from study.projected import Projected, facts_of_projections, figures_of_projections
@@ -171,6 +171,11 @@ def work_of_one(given):
         bench = read_json(gemms, BENCH)
         if bench.get("rows") is not None or given.gemms:  # a run with overlap: auto keeps its choice under the same name
             figures.append(roofline(bench, given.peak, given.bandwidth))
+    if figures[-1:] == [] or figures[-1].key != "roofline":
+        for name in ("peak", "bandwidth"):
+            if getattr(given, name) is not None:
+                raise StudyError(BAD_STUDY, f"scripts/plot: error: --{name} is of the roofline, and '{folder or '.'}' has no times of matrix "
+                                            f"products ({' or '.join(GEMMS)}): {MAKE_GEMMS}, or name their file with --gemms")
     if isinstance(measured, Projected):
         return page_of_projection(measured, projections, figures), figures, folder
     return (page_of_run if one else page_of_study)(measured, projections, figures), figures, folder

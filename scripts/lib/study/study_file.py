@@ -23,6 +23,7 @@ LOGICAL = {**dict.fromkeys(("true", "t", ".true.", ".t."), True), **dict.fromkey
 TOP_KEYS = ["study", "deck", "folder", "scaling", "repeats", "set", "environment", "sweep", "timeout_min", "slurm"]
 SLURM_KEYS = ["template", "tasks_per_node", "at_once", "options"]
 SCALINGS = ["strong", "weak"]
+SWEEP_REMEDY = "name a key and its values: {ranks: [1, 2]}"
 MOST_RUNS = 10000  # chosen: a study beyond it is a mistake in a product
 
 
@@ -166,6 +167,8 @@ class Reader:
 
     def product(self, node):
         """One product: swept keys with their values."""
+        if isinstance(node, yaml.MappingNode) and not node.value:
+            self.errors.at(node, "sweep has no key", SWEEP_REMEDY)
         return [(key.value, self.values(key, value)) for key, value in self.mapping(node, "sweep")
                 if self.sweep_key(key, swept=True)]
 
@@ -207,6 +210,8 @@ class Reader:
                 study.environment[k.value] = self.scalar(v, k.value) or ""
         elif name == "sweep":
             nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            if not nodes:
+                self.errors.at(value, "sweep has an empty list", SWEEP_REMEDY)
             study.products = [product for product in map(self.product, nodes) if product]
         elif name == "slurm":
             self.read_slurm(value)

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 
 from study.charts import DASHES
 from study.errors import BAD_STUDY, StudyError, counted
-from study.measured import COMMUNICATION, COMPUTING, KINDS, Measured, MeasuredStudy, read_measured
+from study.measured import COMMUNICATION, COMPUTING, EXPECTED, KINDS, Measured, MeasuredStudy, must_exist, read_measured
 from study.projected import Projected
 from study.summary_file import ANY, SWEEP, MapOf, is_sweep, read_json
 from study.svg import SERIES
 
 MEASURED, SKELETON, PROJECTED = "measured", "skeleton", "projected"
-EXPECTED = ("expected the output folder or the summary.json of a run, the folder of a study, or what shard8 project --json "
-            "wrote")
 WAIT, UNNAMED = "wait in place of computing", "in no phase"
 REST, EXPOSED_REST = "step, not split", "exposed communication, not split"
 PARTS = {WAIT: "#D2D7DE", **KINDS, UNNAMED: "#E8DCC8", REST: "#A9B3C4", EXPOSED_REST: "#EE6677"}
@@ -192,8 +190,7 @@ def subjects_of_sweep(path, sweep):
 
 def read_subjects(path):
     """The subjects of one argument. Throws StudyError(BAD_STUDY)."""
-    if not os.path.exists(path):
-        raise StudyError(BAD_STUDY, f"{path}: error: there is no such file or folder; {EXPECTED}")
+    must_exist(path)
     if not os.path.isdir(path):
         if is_sweep(path):
             return subjects_of_sweep(path, read_json(path, SWEEP))
