@@ -23,6 +23,7 @@ LOGICAL = {**dict.fromkeys(("true", "t", ".true.", ".t."), True), **dict.fromkey
 TOP_KEYS = ["study", "deck", "folder", "scaling", "repeats", "set", "environment", "sweep", "timeout_min", "slurm"]
 SLURM_KEYS = ["template", "tasks_per_node", "at_once", "options"]
 SCALINGS = ["strong", "weak"]
+OUTPUTS = ["study.json", "runs.csv", "points.csv", "runs.parquet", "points.parquet", "ledger.jsonl", "lock"]  # written into its folder
 SWEEP_REMEDY = "name a key and its values: {ranks: [1, 2]}"
 MOST_RUNS = 10000  # chosen: a study beyond it is a mistake in a product
 
@@ -237,6 +238,11 @@ class Reader:
             self.errors.at(given["environment"], f"'{name}' is swept, and its variable is in environment", "leave it out of one of them")
         study.name = study.name or os.path.splitext(os.path.basename(self.path))[0]
         study.folder = study.folder or os.path.join("out", "studies", study.name)
+        for name in OUTPUTS:
+            out = os.path.join(study.folder, name)
+            for path in filter(os.path.isfile, (self.path, study.deck)):
+                if os.path.isfile(out) and os.path.samefile(out, path):
+                    self.errors.at(given.get("folder", root), f"the study would replace '{path}' by its own {name}", "set folder to another one")
         self.errors.throw_if_any()
         return study
 
