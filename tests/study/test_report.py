@@ -202,6 +202,58 @@ class Report(unittest.TestCase):
                 self.assertIn("make them with shard8 bench gemm DECK --json FILE", done.stderr)
         self.assertFalse(os.path.exists("no_products.html"))
 
+    def test_an_output_that_is_read_is_refused(self):
+        samples.run("kept/r", every=True)
+        samples.gemms("kept/products.json")
+        samples.projection("kept/p.json")
+        samples.repeated("kept/s")
+        samples.write("kept/s/points.csv", "ranks\n")
+        os.symlink("r/summary.json", "kept/link.html")
+        os.link("kept/r/timing.csv", "kept/hard.html")
+        before = read("kept/r/summary.json")
+        for words, out, path in ((["kept/r"], "kept/r/summary.json", "kept/r/summary.json"), (["kept/r"], "kept/link.html", "kept/r/summary.json"),
+                                 (["kept/r"], "kept/hard.html", "kept/r/timing.csv"), (["kept/r/summary.json"], "kept/r/every.csv", "kept/r/every.csv"),
+                                 (["kept/r", "--gemms", "kept/products.json"], "kept/products.json", "kept/products.json"),
+                                 (["kept/r", "--projected", "kept/p.json"], "kept/p.json", "kept/p.json"), (["kept/p.json"], "kept/p.json", "kept/p.json"),
+                                 (["kept/s"], "kept/s/study.json", "kept/s/study.json"), (["kept/s"], "kept/s/points.csv", "kept/s"),
+                                 (["kept/s"], "kept/s/ranks-1_r1/results/metrics.jsonl", "kept/s/ranks-1_r1/results/metrics.jsonl"),
+                                 (["kept/r", "kept/s"], "kept/s/points.csv", "kept/s"), (["kept/r", "kept/p.json"], "kept/p.json", "kept/p.json"),
+                                 (["kept/s", "kept/r"], "kept/s/study.json", "kept/s/study.json")):
+            done = plot(*words, "-o", out)
+            self.assertEqual(done.returncode, 2, f"{words} {out} {done.stderr}")
+            self.assertRegex(done.stderr, f"cannot write '{re.escape(out)}': it is .*'{re.escape(path)}'")
+        os.makedirs("kept/svg")
+        os.link("kept/r/metrics.jsonl", "kept/svg/loss.svg")
+        self.assertIn("cannot write 'kept/svg/loss.svg': it is 'kept/r/metrics.jsonl'", plot("kept/r", "--svg", "kept/svg").stderr)
+        self.assertEqual(read("kept/r/summary.json"), before)
+        for _ in range(2):
+            self.assertEqual(plot("kept/r").returncode, 0)  # a page replaces the page of before
+
+    def test_pages_show_warnings(self):
+        busy = {("processor",): {"busy": True, "without_core": [0.25, 0.0], "other_programs": [0.0, 0.125]}}
+        text = ("{}: the machine was busy: a rank had work and no core for 25.0 % of its time, other programs took 12.5 % of a rank&#x27;s "
+                "CPUs: its figures do not tell of the program")
+        samples.run("busy")
+        samples.change("busy", busy)
+        self.assertEqual(plot("busy").returncode, 0)
+        self.assertIn(text.format("busy"), read("busy/report.html"))
+        self.assertNotIn("Warning", read("a_run/report.html"))
+        samples.repeated("busy_study")
+        samples.change("busy_study/ranks-2_r1/results", busy)
+        self.assertEqual(plot("busy_study").returncode, 0)
+        self.assertIn(text.format("ranks-2_r1"), read("busy_study/report.html"))  # study.json is an older one
+        study = json.loads(read("busy_study/study.json"))
+        study["points"][0].update(failed_runs=1, missing_runs=0, why="ranks-1_r3: failed, exit code 5")
+        study["points"].append({"ranks": 4, "runs": 0, "failed_runs": 0, "missing_runs": 1, "why": "ranks-4_r1: not run yet", "tokens_per_s": None})
+        samples.write("busy_study/study.json", json.dumps({**study, "warnings": ["scaling: weak, but <8>"]}))
+        self.assertEqual(plot("busy_study").returncode, 0)
+        self.assertEqual(plot("busy_study", "a_run", "-o", "busy_side.html").returncode, 0)
+        for path in ("busy_study/report.html", "busy_side.html"):
+            for part in ("scaling: weak, but &lt;8&gt;", "a point lacks 1 of 3 runs: ranks-1_r3: failed, exit code 5",
+                         "a point has no figures: ranks-4_r1: not run yet"):
+                self.assertIn(part, read(path))
+        self.assertIn("<b>2 of 3</b><span>points</span>", read("busy_study/report.html"))
+
     def test_an_empty_table_is_told(self):
         samples.run("no_rows", every=True)
         for name, text in (("every.csv", ""), ("every.csv", "step,rank,data\n"), ("timing.csv", "")):

@@ -9,7 +9,8 @@ import statistics
 
 from study.errors import BAD_STUDY, StudyError, say
 from study.run_folder import RESULTS
-from study.summary_file import STUDY, is_number, read_json, read_summary, record_of, summary_path
+from study.summary_file import STUDY, TRAINING, is_number, read_json, read_summary, record_of, summary_path
+from study.warnings import busy_warnings, missing_warnings
 
 # What a step's time is split into, with the colour of each: computing cold, waiting for others warm, the rest grey.
 KINDS = {
@@ -25,7 +26,7 @@ EXPECTED = ("expected the output folder or the summary.json of a run, the folder
 
 
 class Measured:
-    """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
+    """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `files`: what was read of it. `every`, of
     output.timing_ranks: ([step], {column: [step][rank] in s}), or None. `path`: its summary, if not that of the record."""
 
     def __init__(self, folder, label="", path=""):
@@ -35,6 +36,7 @@ class Measured:
         self.record = record_of(folder)
         self.path = path or summary_path(folder, self.record)
         self.summary = read_summary(self.path)
+        self.files = [self.path, os.path.join(folder, TRAINING)]
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
         self.losses, self.validations = self.read("metrics", "metrics.jsonl", self.read_losses)
@@ -43,6 +45,7 @@ class Measured:
         """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
         name = self.summary["deck"].get("output", {}).get(key)
         path = os.path.join(self.folder, default if name is None else name)
+        self.files.append(path)
         unwritten = self.summary.get("projected") or key == "metrics" and self.summary.get("skeleton")
         if name and not unwritten and not os.path.exists(path):
             say(f"warning: {path}: there is no such file, which output.{key} names: what it has is not drawn")
@@ -184,10 +187,13 @@ def mean_losses(every):
 
 
 class MeasuredStudy:
-    """A study: the object of study.json, and its runs."""
+    """A study: the object of study.json with the points that have figures, of `every` point, and its runs."""
 
     def __init__(self, folder):
         self.folder, self.study = folder, read_json(os.path.join(folder, "study.json"), STUDY)
+        self.lacking = missing_warnings(self.study["points"])
+        self.every = len(self.study["points"])
+        self.study["points"] = [point for point in self.study["points"] if point.get("runs") != 0]  # the others have no figures
         self.runs = [Measured(os.path.join(folder, name, RESULTS), name) for name in self.study["runs"]]
         if not self.runs:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study is done: scripts/study STUDY.yaml --list")
@@ -203,6 +209,11 @@ class MeasuredStudy:
             if any(not (point.get(key) or 0) > 0 for point in points if key == "ranks" or not point.get("skeleton")):
                 raise StudyError(BAD_STUDY, f"{folder}/study.json: error: '{key}' of a point is not above 0: collect again with "
                                             "scripts/study STUDY.yaml --collect")
+
+    def warnings(self):
+        """What the terminal warned of, and what is missing."""
+        told = self.study.get("warnings")  # older ones have none
+        return [*(busy_warnings(self.runs) if told is None else told), *self.lacking]
 
     def is_skeleton(self):
         """Whether all of its runs are skeletons, which have no tokens/s and so no points."""

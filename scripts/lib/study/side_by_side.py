@@ -216,4 +216,5 @@ def page_of(subjects, figures):
     subtitle = "Each has one number and one colour in all pictures. Parts of bars have colours of their own."
     subtitle += "".join(f" {one.left_out} slower mesh{'' if one.left_out == 1 else 'es'} of {one.path} "
                         f"{'is' if one.left_out == 1 else 'are'} not drawn." for one in subjects if one.left_out)
-    return page("Side by side", subtitle, cards, figures, facts(subjects), legend)
+    return page("Side by side", subtitle, cards, figures, facts(subjects), legend,
+                [f"{one.name.partition(': ')[0]}: {text}" for one in subjects for text in one.warnings])
