@@ -1,15 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by cpu.sbatch, gpu.sbatch and array.sbatch, which set SHARD8_SOURCES, preset and placement, options of srun:
+# Sourced by cpu.sbatch, gpu.sbatch and array.sbatch, which set template, their name, SHARD8_SOURCES, preset and placement, options of srun:
 # runs the deck "$@", passes signals on, and requeues the job or ends it with the program's exit code.
-: "${SHARD8_SOURCES:?}" "${preset:?}" "${placement:?}"
+: "${SHARD8_SOURCES:?}" "${template:?}" "${preset:?}" "${placement:?}"
 # shellcheck source=scripts/lib/common.bash
 source "$SHARD8_SOURCES/scripts/lib/common.bash"
+# In place of that of common.bash: $0 is Slurm's copy.
+bad_usage() { stop 2 "$@" "see $SHARD8_SOURCES/scripts/slurm/$template --help"; }
+help_if_asked "${1:-}"
 SHARD8_PROGRAM="${SHARD8_PROGRAM:-$(default_program "$SHARD8_SOURCES" "$preset")}"
 
 [[ -n "${SLURM_JOB_ID:-}" ]] || bad_usage "this is a batch script: submit it with sbatch"
-(($# > 0)) || bad_usage "no deck: sbatch [options of sbatch] cpu.sbatch DECK [group.key=value ...]"
+(($# > 0)) || bad_usage "no deck: sbatch [options of sbatch] scripts/slurm/$template DECK [group.key=value ...]"
 [[ -x "$SHARD8_PROGRAM" ]] || die "there is no program '$SHARD8_PROGRAM'" "build it with scripts/build, or set SHARD8_PROGRAM"
 launcher="${SHARD8_LAUNCH:-srun}"
 [[ "$launcher" == srun || "$launcher" == mpiexec ]] || bad_usage "SHARD8_LAUNCH is '$launcher': it must be srun or mpiexec"

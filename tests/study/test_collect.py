@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a study, against figures computed by hand."""
 import csv
+import json
 import os
 import unittest
 
@@ -120,6 +121,32 @@ class Collect(unittest.TestCase):
                          ["True", "0.5", "0.375", "0.125"])
         points = {row["ranks"]: row for row in rows(fake.path("out/points.csv"))}
         self.assertEqual((points["1"]["busy_runs"], points["2"]["busy_runs"]), ("0", "1"))
+
+    def test_a_point_without_figures_has_a_row(self):
+        fake = Fake("lacking")
+        fake.study("deck: deck.yaml\nfolder: out\nscaling: strong\nsweep: {ranks: [1, 2], model.heads: [8, 7, 9]}\n")
+        code, out, error = fake.run()
+        self.assertEqual(code, 5, error)
+        points = {(row["ranks"], row["model.heads"]): row for row in rows(fake.path("out/points.csv"))}
+        self.assertEqual(len(points), 6)
+        keys = ("runs", "failed_runs", "missing_runs", "why", "tokens_per_s", "speedup")
+        self.assertEqual([points["2", "8"][key] for key in keys], ["1", "0", "0", "", "180.0", "1.8"])
+        self.assertEqual([points["2", "7"][key] for key in keys], ["0", "1", "0", "ranks-2_heads-7: failed, exit code 5", "", ""])
+        self.assertEqual([points["2", "9"][key] for key in keys], ["0", "0", "1", "ranks-2_heads-9: unfinished, stopped before step 3", "", ""])
+        self.assertIn("failed_runs  missing_runs", out)
+        self.assertNotIn("failed_runs", self.out)
+        fake.study("deck: deck.yaml\nfolder: out3\nsweep: {ranks: [1, 2]}\n")
+        self.assertEqual(fake.run("--collect")[0], 75)
+        self.assertEqual([row["why"] for row in rows(fake.path("out3/points.csv"))], ["ranks-1: not run yet", "ranks-2: not run yet"])
+
+    def test_warnings_are_kept_for_pages(self):
+        fake = Fake("kept")
+        fake.study("deck: deck.yaml\nfolder: out\nscaling: weak\nset: {data.batch: 8, model.heads: 12}\nsweep: {ranks: [1, 2]}\n")
+        error = fake.run()[2]
+        with open(fake.path("out/study.json"), encoding="utf-8") as file:
+            kept = json.load(file)["warnings"]
+        self.assertEqual([line.removeprefix("[shard8] warning: ") for line in error.splitlines() if "warning" in line], kept)
+        self.assertEqual(len(kept), 2)
 
     def test_a_batch_that_grows_is_no_strong_scaling(self):
         fake = Fake("grows")

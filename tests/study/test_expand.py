@@ -96,6 +96,23 @@ class Errors(unittest.TestCase):
         runs = expand(read("deck: deck.yaml\nsweep:\n  - {a.b: [1e-3, 10]}\n  - {a.b: [0.001, 2, 1e1]}\n"))
         self.assertEqual([run.overrides for run in runs], [("a.b=1e-3",), ("a.b=10",), ("a.b=2",)])
 
+    def test_a_study_does_not_replace_its_own_file_or_deck(self):
+        os.makedirs("own", exist_ok=True)
+        write("own/points.csv", "model: {}\n")
+        self.assertIn("s.yaml:2:1: error: the study would replace 'own/points.csv' by its own points.csv",
+                      error_of("deck: own/points.csv\nfolder: own\nsweep: {ranks: 1}\n"))
+        write("own/study.json", "deck: deck.yaml\nfolder: own\nsweep: {ranks: 1}\n")
+        with self.assertRaises(StudyError) as caught:
+            read_study("own/study.json")
+        self.assertIn("the study would replace 'own/study.json' by its own study.json", str(caught.exception))
+
+    def test_an_empty_sweep(self):
+        for text, place, message in (("[]", "2:8", "sweep has an empty list"), ("{}", "2:8", "sweep has no key"),
+                                     ("[{}]", "2:9", "sweep has no key"), ("[{ranks: 1}, {}]", "2:21", "sweep has no key")):
+            error = error_of(f"deck: deck.yaml\nsweep: {text}\n")
+            self.assertIn(f"s.yaml:{place}: error: {message}\n", error)
+            self.assertIn("name a key and its values: {ranks: [1, 2]}", error)
+
     def test_what_is_missing_or_contradicts_itself(self):
         self.assertIn("'deck' is missing", error_of("sweep: {ranks: 1}\n"))
         self.assertIn("'sweep' is missing", error_of("deck: deck.yaml\n"))

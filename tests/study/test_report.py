@@ -185,6 +185,89 @@ class Report(unittest.TestCase):
             self.assertNotIn("Traceback", done.stderr)
             samples.write(f"damaged/{name}", whole)
 
+    def test_what_is_not_there_is_told(self):
+        for words in (["nothere"], ["nothere", "a_run"], ["a_run", "nothere"]):
+            done = plot(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("nothere: error: there is no such file or folder; expected the output folder or the summary.json of a run", done.stderr)
+        samples.run("no_products")
+        samples.write("no_products/overlap.json", '{"made": {}, "keys": []}')
+        samples.projection("no_products.json")
+        for path in ("no_products", "no_products/summary.json", "no_products.json"):
+            for option in ("--peak", "--bandwidth"):
+                done = plot(path, option, "100", "-o", "no_products.html")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"{option} is of the roofline, and '{os.path.dirname(path) if path.endswith('json') else path}' has no times"
+                              if "/" in path or not path.endswith("json") else f"{option} is of the roofline", done.stderr)
+                self.assertIn("make them with shard8 bench gemm DECK --json FILE", done.stderr)
+        self.assertFalse(os.path.exists("no_products.html"))
+
+    def test_an_output_that_is_read_is_refused(self):
+        samples.run("kept/r", every=True)
+        samples.gemms("kept/products.json")
+        samples.projection("kept/p.json")
+        samples.repeated("kept/s")
+        samples.write("kept/s/points.csv", "ranks\n")
+        os.symlink("r/summary.json", "kept/link.html")
+        os.link("kept/r/timing.csv", "kept/hard.html")
+        before = read("kept/r/summary.json")
+        for words, out, path in ((["kept/r"], "kept/r/summary.json", "kept/r/summary.json"), (["kept/r"], "kept/link.html", "kept/r/summary.json"),
+                                 (["kept/r"], "kept/hard.html", "kept/r/timing.csv"), (["kept/r/summary.json"], "kept/r/every.csv", "kept/r/every.csv"),
+                                 (["kept/r", "--gemms", "kept/products.json"], "kept/products.json", "kept/products.json"),
+                                 (["kept/r", "--projected", "kept/p.json"], "kept/p.json", "kept/p.json"), (["kept/p.json"], "kept/p.json", "kept/p.json"),
+                                 (["kept/s"], "kept/s/study.json", "kept/s/study.json"), (["kept/s"], "kept/s/points.csv", "kept/s"),
+                                 (["kept/s"], "kept/s/ranks-1_r1/results/metrics.jsonl", "kept/s/ranks-1_r1/results/metrics.jsonl"),
+                                 (["kept/r", "kept/s"], "kept/s/points.csv", "kept/s"), (["kept/r", "kept/p.json"], "kept/p.json", "kept/p.json"),
+                                 (["kept/s", "kept/r"], "kept/s/study.json", "kept/s/study.json")):
+            done = plot(*words, "-o", out)
+            self.assertEqual(done.returncode, 2, f"{words} {out} {done.stderr}")
+            self.assertRegex(done.stderr, f"cannot write '{re.escape(out)}': it is .*'{re.escape(path)}'")
+        os.makedirs("kept/svg")
+        os.link("kept/r/metrics.jsonl", "kept/svg/loss.svg")
+        self.assertIn("cannot write 'kept/svg/loss.svg': it is 'kept/r/metrics.jsonl'", plot("kept/r", "--svg", "kept/svg").stderr)
+        self.assertEqual(read("kept/r/summary.json"), before)
+        for _ in range(2):
+            self.assertEqual(plot("kept/r").returncode, 0)  # a page replaces the page of before
+
+    def test_pages_show_warnings(self):
+        busy = {("processor",): {"busy": True, "without_core": [0.25, 0.0], "other_programs": [0.0, 0.125]}}
+        text = ("{}: the machine was busy: a rank had work and no core for 25.0 % of its time, other programs took 12.5 % of a rank&#x27;s "
+                "CPUs: its figures do not tell of the program")
+        samples.run("busy")
+        samples.change("busy", busy)
+        self.assertEqual(plot("busy").returncode, 0)
+        self.assertIn(text.format("busy"), read("busy/report.html"))
+        self.assertNotIn("Warning", read("a_run/report.html"))
+        samples.repeated("busy_study")
+        samples.change("busy_study/ranks-2_r1/results", busy)
+        self.assertEqual(plot("busy_study").returncode, 0)
+        self.assertIn(text.format("ranks-2_r1"), read("busy_study/report.html"))  # study.json is an older one
+        study = json.loads(read("busy_study/study.json"))
+        study["points"][0].update(failed_runs=1, missing_runs=0, why="ranks-1_r3: failed, exit code 5")
+        study["points"].append({"ranks": 4, "runs": 0, "failed_runs": 0, "missing_runs": 1, "why": "ranks-4_r1: not run yet", "tokens_per_s": None})
+        samples.write("busy_study/study.json", json.dumps({**study, "warnings": ["scaling: weak, but <8>"]}))
+        self.assertEqual(plot("busy_study").returncode, 0)
+        self.assertEqual(plot("busy_study", "a_run", "-o", "busy_side.html").returncode, 0)
+        for path in ("busy_study/report.html", "busy_side.html"):
+            for part in ("scaling: weak, but &lt;8&gt;", "a point lacks 1 of 3 runs: ranks-1_r3: failed, exit code 5",
+                         "a point has no figures: ranks-4_r1: not run yet"):
+                self.assertIn(part, read(path))
+        self.assertIn("<b>2 of 3</b><span>points</span>", read("busy_study/report.html"))
+
+    def test_an_empty_table_is_told(self):
+        samples.run("no_rows", every=True)
+        for name, text in (("every.csv", ""), ("every.csv", "step,rank,data\n"), ("timing.csv", "")):
+            whole = read(f"no_rows/{name}")
+            samples.write(f"no_rows/{name}", text)
+            done = plot("no_rows")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"no_rows/{name}: error: it is damaged or no file of a run (ValueError: it {'has no steps' if text else 'is empty'}", done.stderr)
+            samples.write(f"no_rows/{name}", whole)
+        samples.change("no_rows", {("deck", "output", "timing_ranks"): "gone.csv"})
+        done = plot("no_rows")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: no_rows/gone.csv: there is no such file, which output.timing_ranks names: what it has is not drawn", done.stderr)
+
     def test_labels_of_repeats(self):
         from study.measured import MeasuredStudy
         samples.run("named/seed_r1/results")
@@ -230,8 +313,9 @@ class Report(unittest.TestCase):
         self.assertEqual(plot("dial_study").returncode, 0)
         self.assertNotIn("dial", re.findall(r'<section id="(\w+)">', read("dial_study/report.html"))[0])
 
-    def test_curves_have_one_axis_of_tokens_and_one_speed_up(self):
-        """The curve with two tensor ranks is half as fast on every number of ranks, so it lies below by the same distance."""
+    def test_curves_have_one_axis_of_tokens_and_speed_ups_of_their_own(self):
+        """The curve with two tensor ranks is half as fast on every number of ranks, so it lies below by the same distance. Its
+        speed-up is over its own fewest ranks, as in points.csv."""
         svg = self.svgs("study.html")[0]
         name = "{http://www.w3.org/2000/svg}"
         at = {dot.find(f"{name}title").text.split(",")[0]: float(dot.get("cy")) for dot in svg.iter(f"{name}circle")}
@@ -240,9 +324,13 @@ class Report(unittest.TestCase):
         self.assertLess(max(below) - min(below), 0.5)
         texts = [text.text for text in svg.iter(f"{name}text")]
         self.assertIn("tokens/s", texts)
-        self.assertIn("speed-up", texts)
         self.assertIn("1,000", texts)
-        self.assertIn("tensor 2: 2 ranks, 933 tokens/s, speed-up 0.5, efficiency 100 %", read("study.html"))
+        self.assertNotIn("speed-up", texts)  # one axis cannot be that of two curves
+        self.assertIn("tensor 2: 2 ranks, 933 tokens/s, speed-up 1, efficiency 100 %", read("study.html"))
+        self.assertIn("<td>tensor 2</td><td>8</td><td>3,249</td><td>8.0 %</td><td>3.48</td><td>87.1 %</td>", read("study.html"))
+        samples.repeated("one_curve")
+        self.assertEqual(plot("one_curve").returncode, 0)
+        self.assertIn("speed-up", [text.text for text in self.svgs("one_curve/report.html")[0].iter(f"{name}text")])
 
     def test_labels_do_not_overlap(self):
         """Curves whose points nearly meet, many ranks, and percentiles that lie close together."""

@@ -60,6 +60,30 @@ class Resume(unittest.TestCase):
         self.assertRegex(out, r"heads-5 +2 ranks  queued: job 7_1\n")
         self.assertRegex(out, r"heads-6 +2 ranks  unfinished: no summary.json\n")
         self.assertIn("3 runs: 1 queued, 1 running, 1 unfinished", out)
+        write(self.fake.path("out/heads-6/end.json"), '{"code": 7, "seconds": 1}\n')  # as array.sbatch
+        self.assertRegex(self.fake.run("--slurm", "--list", **path)[1], r"heads-6 +2 ranks  failed: exit code 7\n")
+        code, out, error = self.fake.run("--slurm", "--dry-run", **path)  # only what is not in the queue
+        self.assertEqual((code, out.count("sbatch --parsable"), out.count("--array=0-0 ")), (0, 1, 1), error)
+        self.assertIn("# job 0: out/heads-6\n", out)
+        self.assertIn("3 runs, 0 done, 2 in the queue, 1 to submit", error)
+        with open(self.fake.path("out/heads-5/run.json"), encoding="utf-8") as file:
+            self.assertIn("--array=0-2 ", json.load(file)["command"])  # that of its array
+
+    def test_a_dry_run_prints_the_arrays(self):
+        code, out, error = self.fake.run("--slurm", "--dry-run")
+        self.assertEqual(code, 0, error)
+        self.assertEqual(out.count("sbatch --parsable --array=0-1 "), 3)  # of 1, 2 and 4 ranks
+        self.assertRegex(out, r"array.sbatch cpu \S*/out/array_2_TIME.txt\n# job 0: out/ranks-2_r1\n# job 1: out/ranks-2_r2\n")
+        self.assertFalse(os.path.exists(self.fake.path("out")))
+
+    def test_a_list_tells_the_run_that_is_under_way(self):
+        process = self.fake.start(FAKE_SLEEP="3")
+        self.wait_for(lambda: self.fake.calls("start"))
+        out = self.fake.run("--list")[1]
+        process.kill()
+        process.communicate()
+        self.assertRegex(out, r"ranks-1_r1 +1 rank  running: process(es)? [0-9]+")
+        self.assertIn("6 runs: 5 missing, 1 running", out)
 
     def test_killed_in_the_middle(self):
         process = self.fake.start(FAKE_SLEEP="0.5")

@@ -255,7 +255,9 @@ class Side(unittest.TestCase):
         self.assertEqual(plot("counted", "not_counted", "-o", "energy.html").returncode, 0)
         rows = rows_of(read("energy.html"), "figures")
         self.assertEqual([[row["J a token"], row["mean W"]] for row in rows.values()], [["0.0125", "610"], ["not read", "not read"]])
-        self.assertIn("which is not zero (no &lt;counter&gt;).", read("energy.html"))
+        self.assertIn("Not read: nothing counted the energy of 2 not_counted, which is not zero (no &lt;counter&gt;).", read("energy.html"))
+        self.assertEqual(plot("not_counted", "a_run", "-o", "energy.html").returncode, 0)
+        self.assertIn("Not read: nothing counted the energy, which is not zero (no &lt;counter&gt;).", read("energy.html"))
 
     def test_equal_names_are_told_apart(self):
         for folder in ("x/run", "y/run"):

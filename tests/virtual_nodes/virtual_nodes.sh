@@ -96,6 +96,14 @@ case_arguments() {
   refused 2 '[-]-rate needs a value' 2 --rate
   refused 2 "[-]-ranks-per-node is '0'" 2 --ranks-per-node 0 true
   refused 2 'no program to run' 2 --rate 1gbit
+  for rate in '' nan -nan inf -1gbit -100 0 0gbit fast 1 999 0.9kbit 1gbits '1 gbit' 50% 0x10 1e9 101tbit 100tibit 13tbps 99999999999999999gbit; do
+    refused 2 "[-]-rate is '$rate': it must be " 2 --rate "$rate" true
+    says refused.log 'such as 500mbit or 1gbit'
+  done
+  for rate in 1000 1kbit 1Gbit .5gbit 1.5mbit 1.kbit 100Mibit 8KiBps 12tbps 100tbit; do
+    refused 2 'no program to run' 2 --rate "$rate"
+  done
+  for latency in '' nan -1 1.5 1ms 010 10000001; do refused 2 "[-]-latency is '$latency': it must be" 2 --latency "$latency" true; done
   refused 3 "cannot run 'no-such-program'" 2 no-such-program
   refused 0 'usage: scripts/virtual-nodes N' --help
   SHARD8_MPIEXEC=no-launcher refused 3 "no launcher 'no-launcher'" 2 true
@@ -110,7 +118,8 @@ case_arguments() {
     refused 3 'only root may make network namespaces' 2 true
   fi
   if "$script" 1 true 2>/dev/null; then
-    refused 2 '[-]-rate fast: tc refuses it' 2 --rate fast true
+    for rate in 1000 1Gbit .5gbit 100Mibit 8KiBps 100tbit; do refused 7 "links of $rate" 1 --rate "$rate" bash -c 'exit 7'; done
+    refused 3 "this is already a virtual node, 'node1': nodes cannot be made on a node" 1 "$script" 2 true
     refused 7 'nodes with 1 rank each' 2 bash -c 'exit 7'
   fi
 }

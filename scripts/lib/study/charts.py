@@ -130,17 +130,19 @@ def rank_map(title, panels, steps, width):
     return svg.write()
 
 
-def scaling(title, series, base, width):
-    """Tokens/s over ranks, with the ideal of each curve; the axis at the right is the speed-up over `base`, one number of
-    tokens/s for all curves. `series`: {label: [point]} of points with ranks, tokens_per_s, min, max and efficiency."""
+def scaling(title, series, width):
+    """Tokens/s over ranks, with the ideal of each curve. The speed-up is over the first point of a curve; one curve alone has
+    it as an axis at the right, too. `series`: {label: [point]} of points with ranks, tokens_per_s, min, max and efficiency."""
     svg = Svg(width, 340 if width > 500 else 290, title)
     points = [p for line in series.values() for p in line]
     ranks = sorted({p["ranks"] for p in points})
     ideals = [line[0]["tokens_per_s"] * line[-1]["ranks"] / line[0]["ranks"] for line in series.values()]
     low, top = min(p["min"] for p in points), max([p["max"] for p in points] + ideals)
-    axes = Axes(svg, (ranks[0] * 0.85, ranks[-1] * 1.3), (low * 0.8, top * 1.25), "ranks", "tokens/s", "xy", 52)
-    svg.text(axes.right + 48, 12, "speed-up", "end", "name")
-    for value in [2.0 ** i for i in range(-20, 30)]:
+    axes = Axes(svg, (ranks[0] * 0.85, ranks[-1] * 1.3), (low * 0.8, top * 1.25), "ranks", "tokens/s", "xy", 52 if len(series) == 1 else 14)
+    base = points[0]["tokens_per_s"]
+    if len(series) == 1:
+        svg.text(axes.right + 48, 12, "speed-up", "end", "name")
+    for value in [2.0 ** i for i in range(-20, 30)] if len(series) == 1 else ():
         if low * 0.8 <= value * base <= top * 1.25:
             y = axes.y(value * base)
             svg.line(axes.right, y, axes.right + 4, y, "axis")
@@ -158,7 +160,7 @@ def scaling(title, series, base, width):
             svg.line(x + aside, axes.y(p["min"]), x + aside, axes.y(p["max"]), "whisker", color)
             svg.dot(x, y, color,
                     f"{label or 'all'}: {counted(p['ranks'], 'rank')}, {number(p['tokens_per_s'])} tokens/s, speed-up "
-                    f"{number(p['tokens_per_s'] / base)}, efficiency {100 * p['efficiency']:.0f} %")
+                    f"{number(p['tokens_per_s'] / line[0]['tokens_per_s'])}, efficiency {100 * p['efficiency']:.0f} %")
     for line in series.values() if len(series) <= 3 else ():
         for p in line[1:]:
             x, y = axes.x(p["ranks"]), axes.y(p["tokens_per_s"])

@@ -9,6 +9,7 @@ import statistics
 from study.errors import counted, say
 from study.run_folder import write_json
 from study.study_file import RANKS
+from study.warnings import busy_text
 
 # Column of runs.csv -> where it is in summary.json.
 FIGURES = {
@@ -45,6 +46,7 @@ MEMORY = {"planned_total": "planned_bytes", "measured_peak_growth": "measured_by
 POINT_COLUMNS = ["runs", "tokens_per_s", "std", "min", "max", "spread", "step_p50_s", "exposed_communication",
                  "final_loss"]
 EXPERT_COLUMNS = ["expert_tokens_mean", "expert_tokens_most", "busiest_rank", "dispatch_s", "expert_products_s", "combine_s"]
+LACKING_COLUMNS = ["failed_runs", "missing_runs"]
 SCALING_COLUMNS = ["speedup", "ideal", "efficiency"]
 
 
@@ -75,11 +77,7 @@ def busy_warnings(rows):
     warnings = []
     for row in rows:
         if row.get("busy"):
-            others = row["other_programs_most"]
-            warnings.append(f"{row['run']}: the machine was busy: a rank had work and no core for "
-                            f"{100 * row['without_core_most']:.1f} % of its time"
-                            + (f", other programs took {100 * others:.1f} % of a rank's CPUs" if others > 0 else "")
-                            + ": its figures do not tell of the program")
+            warnings.append(busy_text(row["run"], row["without_core_most"], row["other_programs_most"]))
     return warnings
 
 
@@ -103,15 +101,35 @@ def row_of(study, folder):
     return row
 
 
+def has_figures(row):
+    return row["state"] == "done" and bool(row.get("tokens_per_s") or row.get("skeleton") and row.get("measured_steps"))
+
+
+def why_lacking(row):
+    """'RUN: why' of a run without figures."""
+    if row["state"] == "done":
+        return f"{row['run']}: no measured steps"
+    state = "not run yet" if row["state"] == "missing" else row["state"]
+    return f"{row['run']}: {state}{', ' if row['why'] else ''}{row['why']}"
+
+
 def points_of(study, rows):
-    """One row for each point that has a finished run: mean, sample standard deviation, extremes and spread (largest
-    less smallest, by the mean) of tokens/s over its repeats. Points of skeleton runs have no tokens/s."""
+    """One row for each point: mean, sample standard deviation, extremes and spread (largest less smallest, by the mean) of
+    tokens/s over its `runs` with figures, how many runs failed or are missing otherwise, and why. Points of skeleton runs
+    have no tokens/s, points without a finished run no figures."""
     groups = {}
     for row in rows:
-        if row["state"] == "done" and (row.get("tokens_per_s") or row.get("skeleton") and row.get("measured_steps")):
-            groups.setdefault(tuple((key, row[key]) for key in study.swept()), []).append(row)
+        groups.setdefault(tuple((key, row[key]) for key in study.swept()), []).append(row)
     points = []
-    for parameters, group in groups.items():
+    for parameters, every in groups.items():
+        group = [row for row in every if has_figures(row)]
+        lacking = [row for row in every if not has_figures(row)]
+        failed = sum(row["state"] == "failed" for row in lacking)
+        lacks = {"failed_runs": failed, "missing_runs": len(lacking) - failed, "why": "; ".join(map(why_lacking, lacking))}
+        if not group:
+            points.append({**dict(parameters), "ranks": every[0]["ranks"], "runs": 0,
+                           **dict.fromkeys((key for key in POINT_COLUMNS if key != "runs")), "busy_runs": 0, **lacks})
+            continue
         rates = [] if group[0].get("skeleton") else [row["tokens_per_s"] for row in group]
         mean = statistics.fmean(rates) if rates else None
         points.append({**dict(parameters), "ranks": group[0]["ranks"], "runs": len(group), "tokens_per_s": mean,
@@ -124,7 +142,7 @@ def points_of(study, rows):
                           if mean_of(group, "validation_loss") is not None else {}),
                        **{key: mean_of(group, key) for key in group[0] if key.startswith("phase_") or key in EXPERTS},
                        "busy_runs": sum(bool(row.get("busy")) for row in group),
-                       "batch": group[0]["batch"], "data_ranks": group[0]["replicate"] * group[0]["shard"]})
+                       "batch": group[0]["batch"], "data_ranks": group[0]["replicate"] * group[0]["shard"], **lacks})
     return points
 
 
@@ -143,7 +161,7 @@ def add_scaling(study, points, rows):
     by theirs), and the efficiency, speedup / ideal. Tokens/s grow ideally in strong and in weak scaling alike. Returns
     warnings: series whose fewest ranks have no finished run in `rows`, or whose batch is not what the kind of scaling
     says."""
-    warnings, points = [], [point for point in points if not point.get("skeleton")]
+    warnings, points = [], [point for point in points if point["runs"] and not point.get("skeleton")]
     for series in dict.fromkeys(series_of(study, point) for point in points):
         group = sorted((p for p in points if series_of(study, p) == series), key=lambda p: p["ranks"])
         first = group[0]
@@ -217,14 +235,15 @@ def collect(study, folders):
     if write_parquet(file("runs.parquet"), rows) and write_parquet(file("points.parquet"), points):
         names += ", runs.parquet, points.parquet"
     write_json(file("study.json"), {"study": study.name, "scaling": study.scaling, "swept": study.swept(),
-                                    "repeats": study.repeats, "points": points,
+                                    "repeats": study.repeats, "points": points, "warnings": warnings,
                                     "runs": [row["run"] for row in rows if row["state"] == "done"]})
     for warning in warnings:
         say(f"warning: {warning}")
-    if points:
+    if any(point["runs"] for point in points):
         columns = [key for key in study.swept() if key != RANKS]
         kind = ["skeleton"] if any(point.get("skeleton") for point in points) else []
         experts = EXPERT_COLUMNS if any("busiest_rank" in point for point in points) else []
-        print_table(points, [RANKS, *columns, *kind, *POINT_COLUMNS, *experts, *(SCALING_COLUMNS if study.scaling else [])])
+        lacking = LACKING_COLUMNS if any(point[key] for point in points for key in LACKING_COLUMNS) else []
+        print_table(points, [RANKS, *columns, *kind, *POINT_COLUMNS, *experts, *lacking, *(SCALING_COLUMNS if study.scaling else [])])
     say(f"{study.folder}: {names}")
     return sum(row["state"] == "done" for row in rows)

@@ -175,17 +175,14 @@ def scaling(study):
     for point in points:
         series.setdefault(", ".join(f"{k.split('.')[-1]} {point.get(k)}" for k in varying), []).append(point)
     title = f"{study['scaling'].capitalize()} scaling"
-    first = max((p for p in points if p["ranks"] == points[0]["ranks"]), key=lambda p: p["tokens_per_s"])
-    base = first["tokens_per_s"]
-    note = (f"Tokens/s, mean over the repeats. The speed-up at the right is over {number(base)} tokens/s for all curves, the "
-            f"fastest of {counted(first['ranks'], 'rank')}. Grey dashed lines are the ideal of each curve, upright lines the extremes "
-            "of the repeats, percentages the efficiency over the curve's own fewest ranks.")
+    note = ("Tokens/s, mean over the repeats. Speed-up and efficiency, the percentages, are over the curve's own fewest ranks. Grey "
+            "dashed lines are the ideal of each curve, upright lines the extremes of the repeats.")
     heads = ["", "ranks", "tokens/s", "spread", "speed-up", "efficiency"]
     rows = [[label, str(p["ranks"]), number(p["tokens_per_s"]),
-             "-" if p.get("spread") is None else f"{100 * p['spread']:.1f} %", number(p["tokens_per_s"] / base),
+             "-" if p.get("spread") is None else f"{100 * p['spread']:.1f} %", number(p["tokens_per_s"] / line[0]["tokens_per_s"]),
              f"{100 * p['efficiency']:.1f} %"] for label, line in series.items() for p in line]
     legend = [(label, SERIES[i % len(SERIES)]) for i, label in enumerate(series)] if len(series) > 1 else []
-    return Figure("scaling", title, note, lambda width: charts.scaling(title, series, base, width), (heads, rows), legend,
+    return Figure("scaling", title, note, lambda width: charts.scaling(title, series, width), (heads, rows), legend,
                   curves={**{label: [(p["ranks"], p["tokens_per_s"]) for p in line] for label, line in series.items()},
                           **{f"ideal{' of ' if label else ''}{label}":
                              [(p["ranks"], line[0]["tokens_per_s"] * p["ranks"] / line[0]["ranks"]) for p in line]
@@ -240,6 +237,7 @@ def dial_figure(key, series, dots, levels):
                   curves=series, axes=(key, "ms"))
 
 
+MAKE_GEMMS = "make them with shard8 bench gemm DECK --json FILE or shard8 bench overlap DECK --json FILE"
 BYTES = {"fp32": 4, "bf16": 2, "e4m3": 1, "e5m2": 1, "fp8": 1}
 
 
@@ -255,8 +253,7 @@ def roofline(bench, peak, bandwidth):
             gemms.append((row["key"], flops / data, flops / (1e9 * row["product_ms"])))
     title = "Roofline of the matrix products"
     if not gemms:
-        raise StudyError(BAD_STUDY, "the times of matrix products have no product with product_ms: make them with "
-                                    "shard8 bench gemm DECK --json FILE or shard8 bench overlap DECK --json FILE")
+        raise StudyError(BAD_STUDY, f"the times of matrix products have no product with product_ms: {MAKE_GEMMS}")
     note = (f"Products of shard8 bench {bench.get('bench') or 'overlap'}, {bench.get('machine') or '-'}, {(bench.get('date') or '-')[:10]}, commit "
             f"{(bench.get('commit') or '-')[:12]}. Bytes: both inputs and the result, each once.")
     return Figure("roofline", title, note, lambda width: charts.roofline(title, gemms, peak, bandwidth, width),

@@ -43,6 +43,10 @@ class Local:
         words = [assignment(name, value) for name, value in folder.run.environment]
         return " ".join([*words, shell(self.command(folder))])
 
+    def dry_run(self, folders):
+        """The command of every run."""
+        return [self.spelled(folder) for folder in folders]
+
     def run(self, folder):
         """Runs one run. Returns its exit code."""
         folder.begin(self.spelled(folder))

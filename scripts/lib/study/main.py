@@ -8,6 +8,7 @@ import sys
 from study.collect import collect
 from study.errors import BAD_STUDY, DONE, STOPPED, StudyError, counted, say
 from study.expand import expand
+from study.leftovers import processes_of
 from study.local import Local
 from study.program import Program, default_program, launcher_of
 from study.run_folder import RunFolder, locked
@@ -33,13 +34,16 @@ def arguments(words):
 
 
 def list_runs(study, folders):
-    """Every run with its state; a run whose job of Slurm waits or runs is queued or running."""
-    counts, jobs = {}, jobs_of(study.folder)
+    """Every run with its state; a run whose job of Slurm waits or runs is queued or running, one with processes on this machine
+    is running."""
+    counts, jobs, here = {}, jobs_of(study.folder), processes_of(folders)
     width = max(len(folder.run.name) for folder in folders)
     for folder in folders:
         state, why = folder.state()
         if (job := jobs.get(folder.run.name)) and state != "done":
             state, why = "queued" if job.state == "PENDING" else "running", f"job {job.number}"
+        elif processes := here.get(folder):
+            state, why = "running", f"{'process' if len(processes) == 1 else 'processes'} {', '.join(map(str, sorted(processes)))}"
         counts[state] = counts.get(state, 0) + 1
         print(f"{folder.run.name:<{width}}  {counted(folder.expected.ranks, 'rank'):>11}  {state}{': ' if why else ''}{why}")
     print(f"{counted(len(folders), 'run')}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
@@ -57,8 +61,8 @@ def work(given):
         return list_runs(study, folders)
     starter = Arrays(study, program, sources) if given.slurm else Local(program, launcher_of(path, sources), study.timeout_min)
     if given.dry_run:
-        for folder in folders:
-            print(starter.spelled(folder))
+        for line in starter.dry_run(folders):
+            print(line)
         return DONE
     with locked(study.folder):
         code = DONE if given.collect else starter.run_all(folders)

@@ -7,9 +7,10 @@ import math
 import os
 import statistics
 
-from study.errors import BAD_STUDY, StudyError
+from study.errors import BAD_STUDY, StudyError, say
 from study.run_folder import RESULTS
-from study.summary_file import STUDY, is_number, read_json, read_summary, record_of, summary_path
+from study.summary_file import STUDY, TRAINING, is_number, read_json, read_summary, record_of, summary_path
+from study.warnings import busy_warnings, missing_warnings
 
 # What a step's time is split into, with the colour of each: computing cold, waiting for others warm, the rest grey.
 KINDS = {
@@ -20,10 +21,12 @@ KINDS = {
 PARTS = ("gemm", "attention", "elementwise", "tensor_comm")
 COMPUTING = ("gemm", "attention", "elementwise", "rest of forward and backward", "optimizer", "quantize")
 COMMUNICATION = ("tensor_comm", "gather_wait", "reduce_wait")  # what figures.exposed_communication adds up
+EXPECTED = ("expected the output folder or the summary.json of a run, the folder of a study, or what shard8 project --json "
+            "wrote")
 
 
 class Measured:
-    """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `every`, of
+    """One run: `summary`; `record`, {key of the deck: (value, origin)}; `steps`, {phase: [(step, mean s, max s, worst rank)]}; `losses`, [(step, loss)]; `files`: what was read of it. `every`, of
     output.timing_ranks: ([step], {column: [step][rank] in s}), or None. `path`: its summary, if not that of the record."""
 
     def __init__(self, folder, label="", path=""):
@@ -33,6 +36,7 @@ class Measured:
         self.record = record_of(folder)
         self.path = path or summary_path(folder, self.record)
         self.summary = read_summary(self.path)
+        self.files = [self.path, os.path.join(folder, TRAINING)]
         self.steps = self.read("timing", "timing.csv", self.read_steps)
         self.every = self.read("timing_ranks", "", self.read_every)
         self.losses, self.validations = self.read("metrics", "metrics.jsonl", self.read_losses)
@@ -41,6 +45,10 @@ class Measured:
         """What `reader` makes of the file that output.KEY names. Throws StudyError(BAD_STUDY) if it is damaged."""
         name = self.summary["deck"].get("output", {}).get(key)
         path = os.path.join(self.folder, default if name is None else name)
+        self.files.append(path)
+        unwritten = self.summary.get("projected") or key == "metrics" and self.summary.get("skeleton")
+        if name and not unwritten and not os.path.exists(path):
+            say(f"warning: {path}: there is no such file, which output.{key} names: what it has is not drawn")
         try:
             return reader(path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, csv.Error, RecursionError) as error:
@@ -51,7 +59,7 @@ class Measured:
         steps, ranks = {}, self.summary["ranks"]
         if os.path.isfile(path):
             with open(path, newline="", encoding="utf-8-sig") as file:
-                for row in csv.DictReader(file):
+                for row in table_of(file):
                     if not row["part"]:
                         worst = int(row["worst_rank"])
                         if not 0 <= worst < ranks:
@@ -69,7 +77,7 @@ class Measured:
             return None
         steps, columns, ranks = [], {}, self.summary["ranks"]
         with open(path, newline="", encoding="utf-8-sig") as file:
-            for row in csv.DictReader(file):
+            for row in table_of(file):
                 step = int(row.pop("step"))
                 if int(row.pop("rank")) == 0:
                     steps.append(step)
@@ -77,6 +85,8 @@ class Measured:
                         columns.setdefault(name, []).append([])
                 for name, value in row.items():
                     columns[name][-1].append(seconds(value))
+        if not steps and (self.summary["steps"].get("measured") or 0) > 0:
+            raise ValueError("it has no steps, the summary has some")
         if any(len(values) != ranks for column in columns.values() for values in column):
             raise ValueError(f"a step has not {ranks} ranks")
         return (steps, columns) if len(steps) > 1 else None
@@ -177,10 +187,13 @@ def mean_losses(every):
 
 
 class MeasuredStudy:
-    """A study: the object of study.json, and its runs."""
+    """A study: the object of study.json with the points that have figures, of `every` point, and its runs."""
 
     def __init__(self, folder):
         self.folder, self.study = folder, read_json(os.path.join(folder, "study.json"), STUDY)
+        self.lacking = missing_warnings(self.study["points"])
+        self.every = len(self.study["points"])
+        self.study["points"] = [point for point in self.study["points"] if point.get("runs") != 0]  # the others have no figures
         self.runs = [Measured(os.path.join(folder, name, RESULTS), name) for name in self.study["runs"]]
         if not self.runs:
             raise StudyError(BAD_STUDY, f"{folder}: error: no run of this study is done: scripts/study STUDY.yaml --list")
@@ -197,6 +210,11 @@ class MeasuredStudy:
                 raise StudyError(BAD_STUDY, f"{folder}/study.json: error: '{key}' of a point is not above 0: collect again with "
                                             "scripts/study STUDY.yaml --collect")
 
+    def warnings(self):
+        """What the terminal warned of, and what is missing."""
+        told = self.study.get("warnings")  # older ones have none
+        return [*(busy_warnings(self.runs) if told is None else told), *self.lacking]
+
     def is_skeleton(self):
         """Whether all of its runs are skeletons, which have no tokens/s and so no points."""
         return all(run.summary.get("skeleton") for run in self.runs)
@@ -211,6 +229,14 @@ class MeasuredStudy:
         return {label: Repeats(runs) for label, runs in groups.items()}
 
 
+def table_of(file):
+    """The rows of a CSV file. Throws ValueError for a file without a head."""
+    reader = csv.DictReader(file)
+    if reader.fieldnames is None:
+        raise ValueError("it is empty")
+    return reader
+
+
 def seconds(text):
     """A time of a table. Throws ValueError for one that cannot have been measured."""
     value = float(text)
@@ -219,8 +245,15 @@ def seconds(text):
     return value
 
 
+def must_exist(path):
+    """Throws StudyError(BAD_STUDY) if there is nothing under a path."""
+    if not os.path.exists(path):
+        raise StudyError(BAD_STUDY, f"{path}: error: there is no such file or folder; {EXPECTED}")
+
+
 def read_measured(folder):
     """A Measured or a MeasuredStudy, by what the folder has. Throws StudyError(BAD_STUDY) if it has neither."""
+    must_exist(folder)
     if os.path.isfile(os.path.join(folder, "study.json")):
         return MeasuredStudy(folder)
     path = summary_path(folder, record_of(folder))

@@ -49,6 +49,7 @@ svg { display: block; max-width: 100%; height: auto; }
 #differences th, #differences td { vertical-align: top; white-space: normal; overflow-wrap: anywhere; min-width: 100px; max-width: 200px; }
 @media (min-width: 720px) { #differences td:first-child { min-width: 180px; } }
 @media (min-width: 860px) { .open .wrap { width: max-content; min-width: 100%; max-width: calc(50vw + 350px); } }
+.warnings { margin: 16px 0 0; padding: 8px 14px; border-left: 3px solid #EE6677; list-style: none; font-size: 14px; } .warnings li { overflow-wrap: anywhere; }
 .narrow { display: none; }
 details { margin: 10px 0 0; font-size: 13px; } summary { color: var(--soft); cursor: pointer; }
 .wrap { overflow-x: auto; } table { border-collapse: collapse; margin: 8px 0 0; font-variant-numeric: tabular-nums; }
@@ -117,15 +118,16 @@ def section(figure):
             f'{numbers}</section>')
 
 
-def page(title, subtitle, cards, figures, facts, subjects=()):
+def page(title, subtitle, cards, figures, facts, subjects=(), warnings=()):
     """The text of the page. `cards`: [(value, what)] at the top; `facts`: [(name, value)] at the end; `subjects`: [swatch()], the
-    legend of all pictures."""
+    legend of all pictures; `warnings`: texts above the cards."""
+    warned = f'<ul class="warnings">{"".join(f"<li>Warning: {html(one)}</li>" for one in warnings)}</ul>' if warnings else ""
     legend = f'<ul class="legend subjects">{"".join(f"<li>{one}</li>" for one in subjects)}</ul>' if subjects else ""
     boxes = "".join(f"<div><b>{html(value)}</b><span>{html(what)}</span></div>" for value, what in cards)
     ends = "".join(f"<dt>{html(name)}</dt><dd>{html(value)}</dd>" for name, value in facts)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
             f'<title>{html(title)}</title>\n<style>{STYLE}</style></head>\n<body><main>\n<h1>{html(title)}</h1>'
-            f'<p class="soft">{html(subtitle)}</p>\n<div class="figures">{boxes}</div>{legend}\n' +
+            f'<p class="soft">{html(subtitle)}</p>\n{warned}<div class="figures">{boxes}</div>{legend}\n' +
             "\n".join(section(figure) for figure in figures) +
             f'\n<section><h2>What was run</h2><dl>{ends}</dl></section>\n</main></body></html>\n')

@@ -6,8 +6,9 @@ import os
 import sys
 
 from study.errors import BAD_STUDY, DONE, ENVIRONMENT, StudyError, counted, say
-from study.figures import figures_of_run, figures_of_study, roofline
+from study.figures import MAKE_GEMMS, figures_of_run, figures_of_study, roofline
 from study.measured import Measured, MeasuredStudy, read_measured
+from study.outputs import refuse_inputs
 from study.page import page, picture
 from study.projected import Projected, facts_of_projections, figures_of_projections
 from study.quote import shell
@@ -15,6 +16,7 @@ from study.side_by_side import figures_of, page_of
 from study.subjects import read_all
 from study.summary_file import ANY, MOST, NUMBER, TEXT, MapOf, Optional, is_sweep, read_json
 from study.svg import number
+from study.warnings import busy_warnings
 from study.whole_file import write_whole
 
 
@@ -116,7 +118,7 @@ def page_of_run(run, projections, figures):
     subtitle = (f"{begin}{model.get('arch')}, {model.get('layers')} layers, hidden {model.get('hidden')}, {counted(s['ranks'], 'rank')}, "
                 f"{counted(measured, 'measured step') if measured else NOT_MEASURED}{beside(projections)}")
     return page(f"Run {run.label}", subtitle, cards, figures,
-                [*facts_of(summary), *changed_keys(run.record), *facts_of_projections(projections)])
+                [*facts_of(summary), *changed_keys(run.record), *facts_of_projections(projections)], warnings=busy_warnings([run]))
 
 
 def page_of_study(measured, projections, figures):
@@ -128,7 +130,7 @@ def page_of_study(measured, projections, figures):
     else:
         best = min(points, key=lambda p: p["step_p50_s"])
         at_best = (f"{number(1e3 * best['step_p50_s'])} ms", "median step at best")
-    cards = [(str(len(points)), "points"), (str(len(measured.runs)), "runs"),
+    cards = [(str(len(points)) if len(points) == measured.every else f"{len(points)} of {measured.every}", "points"), (str(len(measured.runs)), "runs"),
              at_best,
              (f"{100 * best['efficiency']:.0f} %", f"efficiency on {counted(best['ranks'], 'rank')}") if best.get("efficiency") is not None else
              (str(best["ranks"]), "ranks of the best")]
@@ -143,11 +145,11 @@ def page_of_study(measured, projections, figures):
                         for kind in kinds)
     return page(f"Study {study['study']}", "swept: " + ", ".join(study["swept"]) + beside(projections) + skeletons, cards, figures,
                 [("Folder", measured.folder), ("Date", " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "-"),
-                 *facts, *changed, *facts_of_projections(projections)])
+                 *facts, *changed, *facts_of_projections(projections)], warnings=measured.warnings())
 
 
 def work_of_one(given):
-    """(text of the page, figures, its folder) of one run, study or projection."""
+    """(text of the page, figures, its folder, files that were read, folders of runs and studies) of one run, study or projection."""
     path, projections = given.paths[0], [Projected(path) for path in given.projected]
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     if os.path.isfile(path):
@@ -156,7 +158,8 @@ def work_of_one(given):
         measured = read_measured(path)
     if isinstance(measured, MeasuredStudy):
         if measured.is_skeleton():
-            return *work_of_several(given), folder
+            text, figures, files, folders = work_of_several(given)
+            return text, figures, folder, files, folders
         measured.check_points()
     if isinstance(measured, Measured) and measured.summary.get("projected") is not None:  # its folder is given, or it itself
         measured = Projected(measured.path)
@@ -167,30 +170,44 @@ def work_of_one(given):
         figures = figures_of_projections(projections, measured) if projections else []
         figures += figures_of_run(measured) if one else figures_of_study(measured)
     found = [path for name in GEMMS if os.path.isfile(path := os.path.join(folder, name))] if not isinstance(measured, Projected) else []
+    runs = measured.runs if isinstance(measured, MeasuredStudy) else [measured]
+    files = [file for run in [*runs, *projections] for file in run.files]
+    files += [] if one or isinstance(measured, Projected) else [os.path.join(folder, "study.json")]
     if gemms := given.gemms or next(iter(found), None):
         bench = read_json(gemms, BENCH)
+        files.append(gemms)
         if bench.get("rows") is not None or given.gemms:  # a run with overlap: auto keeps its choice under the same name
             figures.append(roofline(bench, given.peak, given.bandwidth))
+    if figures[-1:] == [] or figures[-1].key != "roofline":
+        for name in ("peak", "bandwidth"):
+            if getattr(given, name) is not None:
+                raise StudyError(BAD_STUDY, f"scripts/plot: error: --{name} is of the roofline, and '{folder or '.'}' has no times of matrix "
+                                            f"products ({' or '.join(GEMMS)}): {MAKE_GEMMS}, or name their file with --gemms")
     if isinstance(measured, Projected):
-        return page_of_projection(measured, projections, figures), figures, folder
-    return (page_of_run if one else page_of_study)(measured, projections, figures), figures, folder
+        return page_of_projection(measured, projections, figures), figures, folder, files, []
+    return (page_of_run if one else page_of_study)(measured, projections, figures), figures, folder, files, [measured.folder]
 
 
 def work_of_several(given):
-    """(text of the page, figures)"""
+    """(text of the page, figures, files that were read, folders of runs and studies)"""
     subjects = read_all([*given.paths, *given.projected])
     figures = figures_of(subjects)
-    return page_of(subjects, figures), figures
+    files = [file for one in subjects for file in one.files]
+    folders = list(dict.fromkeys(one.folder for one in subjects if one.folder))
+    return page_of(subjects, figures), figures, files + [os.path.join(folder, "study.json") for folder in folders], folders
 
 
 def work(given):
     if several(given):
-        text, figures = work_of_several(given)
+        text, figures, files, folders = work_of_several(given)
         out = given.out or SIDE_BY_SIDE
     else:
-        text, figures, folder = work_of_one(given)
+        text, figures, folder, files, folders = work_of_one(given)
         out = given.out or os.path.join(folder, "report.html")
     pictures = [figure for figure in figures if figure.draw is not None]
+    named = [os.path.join(place, f"{figure.key}.{kind}") for place, kind in ((given.svg, "svg"), (given.png, "png")) if place
+             for figure in pictures]
+    refuse_inputs([out, *named], files, folders)
     try:
         write_whole(out, text)
         say(f"{out}: {counted(len(pictures), 'picture')}")

@@ -17,7 +17,7 @@ class Projected(Measured):
     """A projected summary: `low`, `nominal` and `high`, seconds of a step. Of Measured it has what comes from the summary."""
 
     def __init__(self, path):
-        self.path, self.folder, self.record = path, os.path.dirname(path), {}
+        self.path, self.folder, self.record, self.files = path, os.path.dirname(path), {}, [path]
         self.steps, self.every, self.losses = {}, None, []
         self.summary = read_summary(path)
         self.projected = self.summary.get("projected")

@@ -172,7 +172,9 @@ def figures_table(subjects):
                      *(shown(size / MIB if size else None) for size in (planned, measured)), shown(f.get("loss")),
                      *("not read" if f.get(key) is None else number(f[key]) for key in ("joules", "watts"))])
     kept = [i for i, head in enumerate(heads) if head in ("", "J a token") or not {row[i] for row in rows} <= {"-", "not read"}]
-    note = "Not read: nothing counted the energy, which is not zero" if any(row[-2] == "not read" for row in rows) else ""
+    lacking = [one for one in subjects if one.figures.get("joules") is None]
+    of = f" of {named(lacking)}" if 0 < len(lacking) < len(subjects) else ""
+    note = f"Not read: nothing counted the energy{of}, which is not zero" if lacking else ""
     missing = (source.get("energy_missing") for one in subjects for source in one.sources)
     reasons = dict.fromkeys(map(str, filter(None, missing)))
     note += (f" ({'; '.join(reasons)})." if reasons else ".") if note else ""
@@ -214,4 +216,5 @@ def page_of(subjects, figures):
     subtitle = "Each has one number and one colour in all pictures. Parts of bars have colours of their own."
     subtitle += "".join(f" {one.left_out} slower mesh{'' if one.left_out == 1 else 'es'} of {one.path} "
                         f"{'is' if one.left_out == 1 else 'are'} not drawn." for one in subjects if one.left_out)
-    return page("Side by side", subtitle, cards, figures, facts(subjects), legend)
+    return page("Side by side", subtitle, cards, figures, facts(subjects), legend,
+                [f"{one.name.partition(': ')[0]}: {text}" for one in subjects for text in one.warnings])

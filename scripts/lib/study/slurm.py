@@ -74,15 +74,34 @@ class Arrays:
                 f"--output={log}", *slurm.options,
                 os.path.join(self.sources, "scripts", "slurm", "array.sbatch"), slurm.template, list_file]
 
-    def spelled(self, folder):
-        return shell(self.sbatch(folder.expected.ranks, 1, folder.path))
+    def list_file(self, ranks, when):
+        return os.path.join(os.path.abspath(self.study.folder), f"{LIST}{ranks}_{when}.txt")
+
+    def dry_run(self, folders):
+        """The command of each array that a call would submit now, with the folders of its jobs as comments."""
+        queue, states = jobs_of(self.study.folder), {folder.run.name: folder.state() for folder in folders}
+        lines = []
+        for ranks, array in self.arrays(folders, queue, states):
+            lines.append(shell(self.sbatch(ranks, len(array), self.list_file(ranks, "TIME"))))
+            lines += [f"# job {index}: {folder.path}" for index, folder in enumerate(array)]
+        return lines
+
+    def arrays(self, folders, queue, states):
+        """[(ranks, [folder])] of the runs that are neither done nor in the queue. Says how many they are."""
+        missing = [folder for folder in folders if states[folder.run.name][0] != "done"]
+        new = [folder for folder in missing if folder.run.name not in queue]
+        say(f"{counted(len(folders), 'run')}, {len(folders) - len(missing)} done, {len(missing) - len(new)} in the queue, "
+            f"{len(new)} to submit")
+        return [(ranks, [folder for folder in new if folder.expected.ranks == ranks])
+                for ranks in sorted({folder.expected.ranks for folder in new})]
 
     def submit(self, ranks, folders):
         """Submits one array. The list says which folder each of its jobs has."""
-        list_file = os.path.join(os.path.abspath(self.study.folder), f"{LIST}{ranks}_{time.time_ns()}.txt")
+        list_file = self.list_file(ranks, time.time_ns())
+        command = self.sbatch(ranks, len(folders), list_file)
         for folder in folders:
             words = self.program.arguments(folder.run, folder.results)
-            folder.begin(self.spelled(folder))
+            folder.begin(shell(command))
             with open(folder.file("job.bash"), "w", encoding="utf-8") as file:
                 file.write("# Sourced by scripts/slurm/array.sbatch.\n")
                 for name, value in folder.run.environment:
@@ -93,7 +112,7 @@ class Arrays:
         for folder in folders:
             note(folder, "start", list=os.path.basename(list_file))
         os.environ["SHARD8_SOURCES"], os.environ["SHARD8_PROGRAM"] = self.sources, self.program.path
-        array = command_output(self.sbatch(ranks, len(folders), list_file)).strip().split(";")[0]
+        array = command_output(command).strip().split(";")[0]
         for index, folder in enumerate(folders):
             note(folder, "submitted", job=f"{array}_{index}")
         say(f"submitted the array {array}: {counted(len(folders), 'job')} of "
@@ -110,13 +129,9 @@ class Arrays:
         """Submits all runs that are neither done nor in the queue. Returns STOPPED as long as some are not done."""
         end_leftovers(folders)
         queue, states = self.look(folders)
-        missing = [folder for folder in folders if states[folder.run.name][0] != "done"]
-        new = [folder for folder in missing if folder.run.name not in queue]
-        say(f"{counted(len(folders), 'run')}, {len(folders) - len(missing)} done, {len(missing) - len(new)} in the queue, "
-            f"{len(new)} to submit")
-        for ranks in sorted({folder.expected.ranks for folder in new}):
-            self.submit(ranks, [folder for folder in new if folder.expected.ranks == ranks])
-        return STOPPED if missing else DONE
+        for ranks, array in self.arrays(folders, queue, states):
+            self.submit(ranks, array)
+        return STOPPED if any(state != "done" for state, _ in states.values()) else DONE
 
     def wait_all(self, folders):
         """Waits until no job of the study is in the queue. A signal ends the wait, not the jobs."""

@@ -23,6 +23,8 @@ LOGICAL = {**dict.fromkeys(("true", "t", ".true.", ".t."), True), **dict.fromkey
 TOP_KEYS = ["study", "deck", "folder", "scaling", "repeats", "set", "environment", "sweep", "timeout_min", "slurm"]
 SLURM_KEYS = ["template", "tasks_per_node", "at_once", "options"]
 SCALINGS = ["strong", "weak"]
+OUTPUTS = ["study.json", "runs.csv", "points.csv", "runs.parquet", "points.parquet", "ledger.jsonl", "lock"]  # written into its folder
+SWEEP_REMEDY = "name a key and its values: {ranks: [1, 2]}"
 MOST_RUNS = 10000  # chosen: a study beyond it is a mistake in a product
 
 
@@ -166,6 +168,8 @@ class Reader:
 
     def product(self, node):
         """One product: swept keys with their values."""
+        if isinstance(node, yaml.MappingNode) and not node.value:
+            self.errors.at(node, "sweep has no key", SWEEP_REMEDY)
         return [(key.value, self.values(key, value)) for key, value in self.mapping(node, "sweep")
                 if self.sweep_key(key, swept=True)]
 
@@ -207,6 +211,8 @@ class Reader:
                 study.environment[k.value] = self.scalar(v, k.value) or ""
         elif name == "sweep":
             nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            if not nodes:
+                self.errors.at(value, "sweep has an empty list", SWEEP_REMEDY)
             study.products = [product for product in map(self.product, nodes) if product]
         elif name == "slurm":
             self.read_slurm(value)
@@ -232,6 +238,11 @@ class Reader:
             self.errors.at(given["environment"], f"'{name}' is swept, and its variable is in environment", "leave it out of one of them")
         study.name = study.name or os.path.splitext(os.path.basename(self.path))[0]
         study.folder = study.folder or os.path.join("out", "studies", study.name)
+        for name in OUTPUTS:
+            out = os.path.join(study.folder, name)
+            for path in filter(os.path.isfile, (self.path, study.deck)):
+                if os.path.isfile(out) and os.path.samefile(out, path):
+                    self.errors.at(given.get("folder", root), f"the study would replace '{path}' by its own {name}", "set folder to another one")
         self.errors.throw_if_any()
         return study
 

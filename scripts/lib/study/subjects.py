@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 
 from study.charts import DASHES
 from study.errors import BAD_STUDY, StudyError, counted
-from study.measured import COMMUNICATION, COMPUTING, KINDS, Measured, MeasuredStudy, read_measured
+from study.measured import COMMUNICATION, COMPUTING, EXPECTED, KINDS, Measured, MeasuredStudy, must_exist, read_measured
 from study.projected import Projected
 from study.summary_file import ANY, SWEEP, MapOf, is_sweep, read_json
 from study.svg import SERIES
 
 MEASURED, SKELETON, PROJECTED = "measured", "skeleton", "projected"
-EXPECTED = ("expected the output folder or the summary.json of a run, the folder of a study, or what shard8 project --json "
-            "wrote")
 WAIT, UNNAMED = "wait in place of computing", "in no phase"
 REST, EXPOSED_REST = "step, not split", "exposed communication, not split"
 PARTS = {WAIT: "#D2D7DE", **KINDS, UNNAMED: "#E8DCC8", REST: "#A9B3C4", EXPOSED_REST: "#EE6677"}
@@ -30,7 +28,8 @@ class Subject:
     `step`. `low`, `high`: the band of a projection, the extremes of a study's repeats, else `step` itself; so with
     `rates`, (tokens/s, lowest, highest), or None. `memory`: ({kind: bytes}, planned, measured), 0 if not known. `sources`:
     the summaries. `curve`: what the points of one curve of a study share; `line`: what runs share that a line
-    over ranks joins. `tag`: its number on the page. `left_out`: meshes of its sweep that are no subjects."""
+    over ranks joins. `tag`: its number on the page. `left_out`: meshes of its sweep that are no subjects.
+    `warnings`: of its study, at one of the study's subjects. `files`, `folder`: what was read of it, and its run's or study's folder."""
     name: str
     path: str
     kind: str
@@ -52,6 +51,9 @@ class Subject:
     color: str = ""
     dashes: str = ""
     left_out: int = 0
+    warnings: list = field(default_factory=list)
+    files: list = field(default_factory=list)
+    folder: str = ""
 
     def what(self):
         """The kind as it is written beside the name."""
@@ -127,7 +129,8 @@ def subject_of(name, path, runs, whole=None):
     return Subject(
         name, path, PROJECTED if projected else SKELETON if skeleton else MEASURED, first.summary["ranks"], step, low, high,
         parts_of(whole.kinds(), step, skeleton) if step > 0 else {}, (rate, min(rates), max(rates)) if has_rate else None,
-        whole.memory(), figures, whole.losses if trained else [], [run.summary for run in runs], skeleton=skeleton, line=line_of(first))
+        whole.memory(), figures, whole.losses if trained else [], [run.summary for run in runs], skeleton=skeleton, line=line_of(first),
+        files=[file for run in runs for file in run.files], folder="" if projected else first.folder)
 
 
 def line_of(run):
@@ -152,6 +155,9 @@ def subjects_of_study(study, path):
         values = [environment.get(key[4:]) if key.startswith("env.") else of_deck(key) for key in swept]
         one.curve = (path, *map(str, values))
         out.append(one)
+    out[0].warnings = study.warnings()
+    for one in out:
+        one.folder = study.folder
     for curve in {one.curve for one in out}:
         ranks = [one.ranks for one in out if one.curve == curve]
         if len(set(ranks)) < len(ranks):  # other keys than these tell its points apart
@@ -183,7 +189,7 @@ def subjects_of_sweep(path, sweep):
             f"{name}: {label}", path, PROJECTED, sweep["ranks"], step, low, high, {part: ms for part, ms in parts.items() if ms > 0},
             (rate, rate * step / high, rate * step / low) if rate > 0 else None, ({}, row.get("memory_bytes") or 0, 0), {},
             mesh={**{f"mesh.{key}": size for key, size in extents.items()}, **varied, **said},
-            line=line if i == 0 else (*line, i, path)))
+            line=line if i == 0 else (*line, i, path), files=[path]))
     if not out:
         raise StudyError(BAD_STUDY, f"{path}: error: no mesh of this sweep was projected: 'meshes' has no 'step_s'")
     out[-1].left_out = len(rows) - len(out)
@@ -192,8 +198,7 @@ def subjects_of_sweep(path, sweep):
 
 def read_subjects(path):
     """The subjects of one argument. Throws StudyError(BAD_STUDY)."""
-    if not os.path.exists(path):
-        raise StudyError(BAD_STUDY, f"{path}: error: there is no such file or folder; {EXPECTED}")
+    must_exist(path)
     if not os.path.isdir(path):
         if is_sweep(path):
             return subjects_of_sweep(path, read_json(path, SWEEP))

@@ -46,7 +46,7 @@ SUMMARY = {
     "figures": Optional({"tokens_per_s": Optional(NUMBER), "exposed_communication": Optional(NUMBER), "mfu": Optional(NUMBER)}),
     "skeleton": Optional(TEXT), "energy": Optional({"joules_per_token": Optional(NUMBER), "mean_watts": Optional(NUMBER)}),
     "energy_missing": Optional(ANY),
-    "environment": Optional(MapOf(ANY)), "processor": Optional({"busy": Optional(FLAG)}),
+    "environment": Optional(MapOf(ANY)), "processor": Optional({"busy": Optional(FLAG), **{key: Optional([NUMBER]) for key in ("without_core", "other_programs")}}),
     "loss": Optional({"final": Optional(NUMBER)}), "hosts": Optional([TEXT]), "run": Optional(MapOf(ANY)), "date": Optional(TEXT),
     "command": Optional([TEXT]), "gpu": Optional(MapOf(Optional(LOGICAL_OR_TEXT))), "verification": Optional({"status": TEXT}),
     "projected": Optional(PROJECTED),  # nothing was run: the object of `shard8 project --json`
@@ -55,10 +55,11 @@ MESH = {**{key: COUNT for key in ("replicate", "shard", "tensor")}, "memory_byte
         "step_s": Optional(PROJECTED["step_s"]), "exposed_communication": Optional(NUMBER)}
 SWEEP = {"ranks": COUNT, "meshes": [MESH], "projected": {key: Optional(TEXT) for key in ("machine", "version", "command", "what_if")}}
 OUTPUT = {key: Optional(TEXT) for key in ("timing", "timing_ranks", "metrics")}
-POINT = {"ranks": COUNT, "runs": Optional(COUNT), "skeleton": Optional(TEXT),
+POINT = {"ranks": COUNT, "skeleton": Optional(TEXT), "why": Optional(TEXT),
+         **{key: Optional(COUNT) for key in ("runs", "failed_runs", "missing_runs")},
          **{key: Optional(NUMBER) for key in ("tokens_per_s", "min", "max", "step_p50_s", "spread", "speedup", "ideal", "efficiency")}}
 STUDY = {"study": TEXT, "scaling": Optional(TEXT), "swept": [TEXT], "repeats": Optional(COUNT), "points": [POINT],
-         "runs": [TEXT]}
+         "runs": [TEXT], "warnings": Optional([TEXT])}
 RECORD = {"deck": [{"key": TEXT, "value": TEXT, "origin": TEXT}]}
 
 
