@@ -4,7 +4,7 @@
 
 import dataclasses
 
-from . import efficiencies
+from . import efficiencies, stacks
 
 NAIVE_COUNTS = 0.03  # series on which naive errs by more are compared with it
 
@@ -41,6 +41,7 @@ def of_rows(project, rows, pairs):
         notes = [note] if note else []
         if not named:
             notes.append(f"{stack.path.name}: the source names no release of {row.stack}")
+        notes += stacks.notes(stack, row, project.path)
         found.append((pair, tuple(notes)))
         tasks.append((row, pair.efficiency if pair else 1.0))
     figures = project.each(tasks)

@@ -12,6 +12,7 @@ WHOLE = ("layers", "hidden", "ffn", "heads", "kv_heads", "vocab", "seq", "gpus",
          "micro_batch", "global_batch", "grad_accum")
 CHOICES = {"activation": ("swiglu", "geglu", "gelu", "squared relu"), "tensor_overlap": ("", "-", "no", "yes"),
            "scored": ("yes", "no", "own"), "anchor": ("yes", "no")}
+RECOMPUTE = ("none", "selective", "full")  # other texts describe what a stack does
 TEXTS = ("id", "source", "stack", "gpu", "model", "precision", "recompute")
 NUMBERS = ("step_time_s",)
 NOT_READ = ("tokens_per_s_per_gpu", "note")
@@ -21,7 +22,7 @@ GATED = ("swiglu", "geglu")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row. Texts as they stand in the file; `line` counts from 1."""
+    """One row. Texts as they stand in the file, but words that are choices are in lower case; `line` counts from 1."""
 
     line: int
     id: str
@@ -148,6 +149,8 @@ def _row(path, line, header, fields, errors):
         values[column] = text[column]
         if not text[column] and column != "recompute":
             wrong(column, "a text")
+    if text["recompute"] == "-" or text["recompute"].lower() in RECOMPUTE:
+        values["recompute"] = text["recompute"].lower().strip("-")
     for column in WHOLE:
         if re.fullmatch(r"[1-9]\d{0,8}", text[column]):
             values[column] = int(text[column])

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: 2026 The shard8 authors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/validate: what of a row is taken otherwise than it stands there is refused or said."""
+
+import json
+import unittest
+
+from test_validate import REPOSITORY, ROWS, table_of, validate, write
+from validate import rows, stacks
+
+STACKS = stacks.read_all(REPOSITORY / "inputs" / "stacks")
+
+
+def rows_of(changes, of="r02", name="noted.csv"):
+    """A file with a row for each of the changes of one shown row, no anchors."""
+    row = next(row for row in table_of() if row["id"] == of)
+    return write(name, [row | {"id": f"x{i}", "anchor": "no"} | change for i, change in enumerate(changes)])
+
+
+def projected(changes, *options, of="r02"):
+    done = validate(rows_of(changes, of), "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class Recompute(unittest.TestCase):
+    def test_case_does_not_matter(self):
+        read = rows.read(rows_of([{"recompute": text} for text in ("None", "none", "FULL", "Selective", "-", "")]))
+        self.assertEqual([row.recompute for row in read], ["none", "none", "full", "selective", "", ""])
+        self.assertEqual(read[0].series, read[1].series)
+        self.assertEqual(stacks.recompute(STACKS[-2], read[0], "x"), ("none", ""))
+
+    def test_what_nobody_knows_is_refused(self):
+        for text in ("banana", "full attention", "no"):
+            done = validate(rows_of([{}, {"recompute": text}]))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"noted.csv:3: row x1: column recompute = '{text}': expected none, selective, full, nothing",
+                          done.stderr)
+
+    def test_what_stands_for_a_text_is_said(self):
+        found = {row.id: row for row in rows.read(ROWS)}
+
+        def said(name):
+            return stacks.recompute(stacks.find(STACKS, found[name], ROWS)[0], found[name], ROWS)
+
+        self.assertEqual(said("r02"), ("selective", ""))
+        self.assertEqual(said("r07"), ("selective", "recompute 'per-op selective': that of torchtitan-2025-06.yaml"))
+        self.assertEqual(said("r40"), ("selective", "recompute is not given: that of paxml-v24.11.1.yaml"))
+        self.assertEqual(said("r18"), ("none", "recompute is not given: none"))
+
+
+class Precision(unittest.TestCase):
+    def recipe(self, precision, of="r03"):
+        row = rows.read(rows_of([{"precision": precision}], of))[0]
+        stack, _ = stacks.find(STACKS, row, ROWS)
+        found, note = stacks.recipe(stack, row)
+        self.assertEqual(stacks.deck(stack, row, ROWS)["fp8"]["recipe"], found)
+        self.assertEqual(stacks.structure(stack, row)["deck_fp8"].get("fp8.recipe"), found)
+        return found, note
+
+    def test_a_recipe_that_is_named_is_the_decks(self):
+        self.assertEqual(self.recipe("float8"), ("current", ""))
+        self.assertEqual(self.recipe("Float8_Tensorwise"), ("current", ""))
+        self.assertEqual(self.recipe("FP8 current scaling"), ("current", ""))
+        self.assertEqual(self.recipe("FP8_delayed"),
+                         ("delayed", "FP8_delayed: recipe delayed, where torchtitan-2024-12.yaml has current"))
+        self.assertEqual([self.recipe(name)[0] for name in ("fp8-blockwise", "fp8_block", "fp8_mx", "fp8_mxfp8")],
+                         ["block", "block", "mxfp8", "mxfp8"])
+        self.assertEqual(self.recipe("FP8", "r15"), ("delayed", ""))
+        self.assertIn("recipe current, where maxtext", self.recipe("FP8_current", "r15")[1])
+
+    def test_what_stands_for_another_is_said(self):
+        for name in ("float8_rowwise", "fp8_delayed_block"):
+            self.assertEqual(self.recipe(name), ("current", f"{name} names no one recipe of shard8: current, that of "
+                                                            "torchtitan-2024-12.yaml, stands for it"))
+
+    def test_times_are_those_of_the_recipe(self):
+        shipped = ("--machine", REPOSITORY / "inputs" / "machines" / "h100-sxm.yaml")
+        plain, delayed, block, rowwise = projected(
+            [{"precision": name} for name in ("float8", "FP8_delayed", "fp8_block", "float8_rowwise")], *shipped, of="r03")
+        self.assertLess(delayed["projected_s"], plain["projected_s"])
+        self.assertGreater(block["projected_s"], plain["projected_s"])
+        self.assertEqual(rowwise["projected_s"], plain["projected_s"])
+
+
+if __name__ == "__main__":
+    unittest.main()
