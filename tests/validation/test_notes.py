@@ -6,7 +6,7 @@ import json
 import unittest
 
 from test_validate import REPOSITORY, ROWS, table_of, validate, write
-from validate import rows, stacks
+from validate import projection, report, results, rows, stacks
 
 STACKS = stacks.read_all(REPOSITORY / "inputs" / "stacks")
 
@@ -81,6 +81,46 @@ class Precision(unittest.TestCase):
         self.assertLess(delayed["projected_s"], plain["projected_s"])
         self.assertGreater(block["projected_s"], plain["projected_s"])
         self.assertEqual(rowwise["projected_s"], plain["projected_s"])
+
+
+class Projections(unittest.TestCase):
+    def test_warnings_are_short(self):
+        text = ("row3.yaml:18:11: warning: fp8.margin = 1 has no effect\n   18 |   margin: 1\n"
+                "shard8: warning: /a/row3.yaml: a rank needs 150386610688 bytes, and a device of h100-sxm has 85017493504: "
+                "the deck does not fit; more ranks, a smaller data.micro_batch or model.recompute make it fit\n"
+                "shard8: warning: /a/row3.yaml: something else\n")
+        self.assertEqual(projection.warnings(text, "/a/row3.yaml"),
+                         ["fp8.margin = 1 has no effect", "planned memory 150 GB of 85 GB of h100-sxm",
+                          "the deck: something else"])
+
+    def test_sizes_that_are_far_outside_are_said(self):
+        def at(name, factor, seconds):
+            return {"operation": name, "factor": factor, "s": seconds}
+
+        self.assertEqual(projection.extrapolated([at("copy of 8 bytes", 4, 0.5), at("cast of 9 bytes", 32, 0.0001)], 1), [])
+        self.assertEqual(projection.extrapolated(
+            [at("cross_entropy_backward of 9 bytes", 4.56, 0.012), at("fprop (1, 2) a", 16, 0.002), at("fprop (1, 3) a", 8, 0.004)],
+            1), ["outside of the machine file's sizes: cross_entropy_backward 4.56 times (1.2 % of the step), fprop 16 times "
+                 "(0.6 % of the step)"])
+
+    def test_both_are_in_the_output(self):
+        changes = [{}, {"layers": "16", "tokens_per_s_per_gpu": ""}]
+        found = projected(changes, of="r09")
+        self.assertIn("planned memory 150 GB of 86 GB of toy", found[0]["notes"])
+        self.assertEqual([note for note in found[1]["notes"] if "memory" in note or "outside" in note], [])
+        self.assertEqual([item["efficiency"] for item in found], [0.945216] * 2)
+        self.assertIn("\n  x0: planned memory 150 GB of 86 GB of toy\n", validate(rows_of(changes, "r09")).stdout)
+        found = projected([{}], of="r07")
+        self.assertEqual([note[:50] for note in found[0]["notes"] if "outside" in note],
+                         ["outside of the machine file's sizes: fprop 8 times"])
+
+    def test_a_note_of_all_rows_names_none(self):
+        def of(name, *notes):
+            row = next(row for row in rows.read(ROWS) if row.id == name)
+            return results.Result(row, 1, 1, 1, 1, 1, 1, 1, notes)
+
+        self.assertEqual(list(report.notes_of([of("r10", "a", "b"), of("r11", "b"), of("r12", "b", "a")])),
+                         ["r10, r12: a", "b"])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from validate import Refused, efficiencies, results, rows, stacks
 HERE = pathlib.Path(__file__).parent
 REPOSITORY = HERE.parent.parent
 ROWS = HERE / "scaling_rows.csv"
-KEYS = ["id", "series", "measured_s", "projected_s", "low_s", "high_s", "naive_s", "anchor", "scored"]
+KEYS = ["id", "series", "measured_s", "projected_s", "low_s", "high_s", "naive_s", "anchor", "scored", "efficiency",
+        "notes"]
 MACHINE, PROGRAM = HERE / "machine.yaml", os.environ["SHARD8_PROGRAM"]
 
 

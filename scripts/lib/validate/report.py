@@ -35,6 +35,16 @@ def lines_of(summary):
     yield "measured between low and high", percent(summary.covered, False)
 
 
+def notes_of(results):
+    """The notes of a series, each once: the rows before those that not all rows have."""
+    noted = {}
+    for result in results:
+        for note in result.notes:
+            noted.setdefault(note, []).append(result.row.id)
+    for note, ids in noted.items():
+        yield note if len(ids) == len(results) else f"{', '.join(ids)}: {note}"
+
+
 def table(results, fitted, kept):
     """The text for standard output."""
     lines = ["efficiencies (compute times are divided by them):"]
@@ -52,7 +62,7 @@ def table(results, fitted, kept):
 
     for name, some in of.by_series(results).items():
         lines += ["", name, aligned(HEAD)] + [aligned(cells(result)) for result in some]
-        lines += [f"  {note}" for note in dict.fromkeys(note for result in some for note in result.notes)]
+        lines += [f"  {line}" for line in notes_of(some)]
         own = [result for result in some if result.counts]
         if own:
             lines.append(f"  mean error {percent(of.mean_error(own, lambda r: r.projected), False)}, naive "
@@ -64,7 +74,8 @@ def table(results, fitted, kept):
 
 def as_json(results):
     items = [{"id": r.row.id, "series": r.row.series, "measured_s": r.row.step_time_s, "projected_s": r.projected,
-              "low_s": r.low, "high_s": r.high, "naive_s": r.naive, "anchor": r.row.anchor, "scored": r.row.scored}
+              "low_s": r.low, "high_s": r.high, "naive_s": r.naive, "anchor": r.row.anchor, "scored": r.row.scored,
+              "efficiency": r.efficiency, "notes": list(r.notes)}
              for r in results]
     return json.dumps(items, indent=2) + "\n"
 

@@ -55,7 +55,8 @@ def of_rows(project, rows, pairs):
         first = smallest[row.series]
         naive = first.step_time_s * row.sequences_per_gpu / first.sequences_per_gpu
         mfu = row.flops * row.sequences_per_gpu / pair.flops_per_s if pair else None
-        results.append(Result(row, f.nominal, f.low, f.high, naive, mfu, f.compute, efficiency, notes))
+        results.append(Result(row, f.nominal, f.low, f.high, naive, mfu, f.compute, efficiency,
+                              notes + f.notes))
     return results
 
 
