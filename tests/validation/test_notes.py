@@ -3,10 +3,11 @@
 """scripts/validate: what of a row is taken otherwise than it stands there is refused or said."""
 
 import json
+import pathlib
 import unittest
 
 from test_validate import REPOSITORY, ROWS, table_of, validate, write
-from validate import projection, report, results, rows, stacks
+from validate import efficiencies, gpus, projection, report, results, rows, stacks
 
 STACKS = stacks.read_all(REPOSITORY / "inputs" / "stacks")
 
@@ -121,6 +122,60 @@ class Projections(unittest.TestCase):
 
         self.assertEqual(list(report.notes_of([of("r10", "a", "b"), of("r11", "b"), of("r12", "b", "a")])),
                          ["r10, r12: a", "b"])
+
+
+class Cards(unittest.TestCase):
+    """A machine file and an efficiency serve rows of other cards."""
+    H200 = REPOSITORY / "inputs" / "machines" / "h200-sxm.yaml"
+
+    def test_slower_memory_is_that_of_the_machine_file_used(self):
+        cards = [{"gpu": gpu} for gpu in ("H100-96G", "H100-80G", "H200-141G")]
+        found = rows.read(rows_of(cards))
+        self.assertEqual([gpus.slower(row, self.H200) for row in found], [2, 4800 / 3350, 1])
+        self.assertEqual([gpus.slower(row, self.H200.with_name("h100-sxm.yaml")) for row in found],
+                         [3350 / 2400, 1, 3350 / 4800])
+        slow, middle, fast = projected(cards, "--machine", self.H200)
+        self.assertGreater(slow["projected_s"], middle["projected_s"])
+        self.assertGreater(middle["projected_s"], fast["projected_s"])
+        self.assertIn("h200-sxm.yaml has 4.8 TB/s of memory, H100-80G 3.35: kernels' bytes count 1.43 times, products as in "
+                      "the file", middle["notes"])
+        self.assertFalse(any("TB/s" in note for note in fast["notes"]))
+
+    def test_a_machine_file_without_a_bandwidth(self):
+        path = pathlib.Path("none.yaml")
+        path.write_text("device:\n  name: x\n", encoding="utf-8")
+        row = rows.read(rows_of([{}]))[0]
+        self.assertEqual(gpus.slower(row, path), 1)
+        self.assertEqual(gpus.note(row, path), "none.yaml gives no device.bandwidth: its kernels' times count for H100-96G")
+        for text, found in (("3350", 3350), ("2.4e3 @sheet", 2400), ("fast", None)):
+            path = pathlib.Path(f"{found}.yaml")
+            path.write_text(f"device:\n  bandwidth: {text}\n", encoding="utf-8")
+            self.assertEqual(gpus.bandwidth_of(path), found)
+
+    def test_an_efficiency_of_another_card_is_said(self):
+        same, other = projected([{}, {"gpu": "H100-80G"}])
+        note = "the efficiency is of H100-96G (500 W), the row of H100-80G (700 W)"
+        self.assertNotIn(note, same["notes"])
+        self.assertIn(note, other["notes"])
+
+    def test_files_of_efficiencies_have_the_card(self):
+        row = rows.read(rows_of([{}]))[0]
+        pair = efficiencies.Efficiency("torchtitan", "bf16", 0.8, 4e14, "r02, there", row.gpu)
+        efficiencies.write("cards.json", [pair])
+        self.assertEqual(efficiencies.read("cards.json"), [pair])
+        self.assertEqual(efficiencies.of_card(row, pair), "")
+        before = efficiencies.Efficiency("torchtitan", "bf16", 0.8, 4e14, "r02, there")  # written without it
+        efficiencies.write("cards.json", [before])
+        self.assertEqual(efficiencies.read("cards.json"), [before])
+        self.assertEqual(efficiencies.of_card(row, before), "the efficiency of r02 is of a card that its file does not name")
+        shipped = efficiencies.read(REPOSITORY / "inputs" / "stacks" / "efficiencies.json")
+        self.assertEqual({pair.gpu for pair in shipped}, {"H100-80G", "H100-96G"})
+
+    def test_a_pair_without_an_anchor(self):
+        pair = efficiencies.Efficiency("PaxML/JAX", "fp8", 0.69, 4e14, "r40, there", "H100-80G")
+        row = rows.read(rows_of([{"precision": "BF16"}], "r40"))[0]
+        self.assertEqual(efficiencies.of(row, [pair]), (None, "PaxML/JAX has no anchor in BF16, only in fp8: efficiency 1"))
+        self.assertEqual(efficiencies.of(row, []), (None, "PaxML/JAX has no anchor: efficiency 1"))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import re
 import subprocess
 import tempfile
 
-from . import Refused, stacks
+from . import Refused, gpus, stacks
 
 LOWEST, HIGHEST = 0.65, 1.1  # efficiencies that are accepted
 FARTHEST = 32  # a size may lie outside of the machine file's by this factor
@@ -54,7 +54,8 @@ class Projector:
         stack, _ = self.stack(row)
         deck, structure = folder / f"row{row.line}.yaml", folder / f"row{row.line}_stack.yaml"
         if not deck.exists():
-            structure.write_text(stacks.text(stacks.structure(stack, row)), encoding="utf-8")
+            slower = gpus.slower(row, self.machine_of(row))
+            structure.write_text(stacks.text(stacks.structure(stack, row, slower)), encoding="utf-8")
             deck.write_text(stacks.text(stacks.deck(stack, row, self.path)), encoding="utf-8")
         return deck, structure
 

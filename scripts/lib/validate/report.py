@@ -86,13 +86,13 @@ PREFACE = """# Validation of projections
 
     scripts/validate tests/validation/scaling_rows.csv [--json] [--machine FILE]
 
-projects each row of a table of published step times. A row's columns make a deck; the structure of its stack, with
-sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Times of computation are
-divided by one efficiency for each pair of stack and precision, fitted on the pair's anchor row, from 0.65 to 1.1.
-Nothing else is fitted. A precision without an anchor takes its stack's efficiency of FP8 or of BF16, else 1. Rows count
-that are `scored` and no anchors.
+projects each row of published step times. A row's columns make a deck; a file of `inputs/stacks` has its stack's
+structure, sources and approximations; the machine file is the GPU's. Times of computation are divided by one efficiency
+for each pair of stack and precision, fitted on its anchor row, from 0.65 to 1.1. Nothing else is fitted. A precision
+without an anchor whose name begins with float8 or fp8 takes its stack's FP8 efficiency, else its BF16 one, else 1. Rows
+count that are `scored` and no anchors.
 
-*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant. The command prints each row.
+*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant.
 """
 
 

@@ -4,7 +4,7 @@
 
 import dataclasses
 
-from . import efficiencies, stacks
+from . import efficiencies, gpus, stacks
 
 NAIVE_COUNTS = 0.03  # series on which naive errs by more are compared with it
 
@@ -38,7 +38,8 @@ def of_rows(project, rows, pairs):
     for row in rows:
         pair, note = efficiencies.of(row, pairs)
         stack, named = project.stack(row)
-        notes = [note] if note else []
+        notes = [note, efficiencies.of_card(row, pair) if pair else "", gpus.note(row, project.machine_of(row))]
+        notes = [note for note in notes if note]
         if not named:
             notes.append(f"{stack.path.name}: the source names no release of {row.stack}")
         notes += stacks.notes(stack, row, project.path)

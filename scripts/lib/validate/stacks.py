@@ -11,11 +11,6 @@ import yaml
 from . import Refused
 from .rows import GATED, RECOMPUTE
 
-# A row's GPU: its machine file, and by how much the memory's bandwidth is below that card's. Sources: NVIDIA's data sheet
-# of H100 SXM (3.35 TB/s); pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md (96 GB, HBM2e, 2.4 TB/s, 500 W:
-# the lower power limit is in the fitted efficiencies).
-GPUS = {"H100-80G": ("h100-sxm", 1.0), "H100-96G": ("h100-sxm", 3.35 / 2.4), "H200-141G": ("h200-sxm", 1.0)}
-
 # What describes in the column recompute which operations a stack keeps or recomputes: a text has one of these words.
 DESCRIBING = frozenset("attention attn core dots ffn fc1 fc2 minimal mlp mlpwi mlpwo norm norms op ops out output outputs "
                        "proj projection projections qkv remat save saved selective wi wo".split())
@@ -128,14 +123,13 @@ def deck(stack, row, path):
     }
 
 
-def structure(stack, row):
-    """The stack's groups for a row: its MLP, its FP8 recipe, and the memory of its GPU."""
+def structure(stack, row, slower=1):
+    """The stack's groups for a row: its MLP, its FP8 recipe, and by how much its GPU's memory is slower (gpus.slower)."""
     groups = {name: dict(group) for name, group in stack.groups.items()}
     if row.activation not in GATED:
         groups.setdefault("structure", {})["mlp"] = "plain"
     if row.fp8:
         groups.setdefault("deck_fp8", {})["fp8.recipe"] = recipe(stack, row)[0]
-    slower = GPUS[row.gpu][1]
     if slower != 1:
         kernels = groups.setdefault("kernels", {})
         kernels.setdefault("any", "1")
