@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
@@ -264,12 +265,27 @@ class Errors(unittest.TestCase):
                      where + "scored = 'maybe': expected yes or no or own")
         self.refused({"step_time_s": "-1"}, where + "step_time_s = '-1': expected a number of seconds")
         self.refused({"step_time_s": "nan"}, where + "step_time_s")
+        self.refused({"tokens_per_s_per_gpu": "9999"}, where + "tokens_per_s_per_gpu = '9999': expected 6668.3, by step_time_s = "
+                     "2.457, within 2 %: one of the two is wrong")
+        self.refused({"tokens_per_s_per_gpu": "many"}, where + "tokens_per_s_per_gpu = 'many': expected a number above 0")
         self.refused({"global_batch": "17"}, where + "global_batch = '17': expected micro_batch x grad_accum")
         self.refused({"stack": "torchtitan2"}, where + "stack = 'torchtitan2'", "there are MaxText/JAX")
         self.refused({"gpu": "A100"}, where + "gpu = 'A100'", "H100-80G")
         self.refused({"precision": "int4"}, where + "precision = 'int4'")
         self.refused({"stack": "llm-foundry", "recompute": "some"}, where + "recompute = 'some'", "llm-foundry.yaml")
         self.refused({"id": "r01"}, "wrong.csv:3: row r01: column id: line 2 has it, too")
+
+    def test_tokens_are_compared_where_they_are_given(self):
+        table = [row | {"id": f"x{i}", "tokens_per_s_per_gpu": text} for row in table_of()[1:2]
+                 for i, text in enumerate(("6540", "6800", "", "-"))]
+        self.assertEqual(len(rows.read(write("tokens.csv", table))), 4)
+        columns = [column for column in table[0] if column not in rows.NOT_READ]
+        self.assertEqual(len(rows.read(write("tokens.csv", table, columns))), 4)
+
+    def test_help_has_every_column(self):
+        done = subprocess.run([str(REPOSITORY / "scripts" / "validate"), "--help"], capture_output=True, text=True, check=False)
+        names = ", ".join(re.findall(r"(?m)^  (\w+(?:, \w+)*)(?:  |$)", done.stdout)).split(", ")
+        self.assertEqual(sorted(names), sorted(rows.COLUMNS + rows.NOT_READ))
 
     def test_of_columns(self):
         columns = list(table_of()[0])

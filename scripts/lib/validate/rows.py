@@ -15,7 +15,8 @@ CHOICES = {"activation": ("swiglu", "geglu", "gelu", "squared relu"), "tensor_ov
 RECOMPUTE = ("none", "selective", "full")  # other texts describe what a stack does
 TEXTS = ("id", "source", "stack", "gpu", "model", "precision", "recompute")
 NUMBERS = ("step_time_s",)
-NOT_READ = ("tokens_per_s_per_gpu", "note")
+TOKENS, TOLERANCE = "tokens_per_s_per_gpu", 0.02  # chosen: more than rounding of both
+NOT_READ = (TOKENS, "note")  # not of Row: the first is only compared
 COLUMNS = TEXTS + WHOLE + NUMBERS + tuple(CHOICES)
 GATED = ("swiglu", "geglu")
 
@@ -182,4 +183,15 @@ def _row(path, line, header, fields, errors):
         wrong("heads", f"a divisor of hidden = {row.hidden}")
     if row.heads % row.kv_heads:
         wrong("kv_heads", f"a divisor of heads = {row.heads}")
+    if len(errors) == before and text.get(TOKENS, "") not in ("", "-"):
+        tokens = row.seq * row.sequences_per_gpu / row.step_time_s
+        try:
+            given = float(text[TOKENS])
+            if not 0 < given < 1e9:
+                raise ValueError
+            if abs(given / tokens - 1) > TOLERANCE:
+                wrong(TOKENS, f"{tokens:.5g}, by step_time_s = {text['step_time_s']}, within {100 * TOLERANCE:.0f} %: one of "
+                              "the two is wrong; correct it, or leave this column empty")
+        except ValueError:
+            wrong(TOKENS, "a number above 0, or nothing")
     return row if len(errors) == before else None
