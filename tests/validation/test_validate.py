@@ -10,7 +10,7 @@ import re
 import subprocess
 import unittest
 
-from validate import Refused, efficiencies, gpus, results, rows, stacks
+from validate import Refused, efficiencies, gpus, report, results, rows, stacks
 
 HERE = pathlib.Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -113,7 +113,8 @@ class AllRows(unittest.TestCase):
         done = validate(ROWS)
         self.assertEqual(done.returncode, 0, done.stderr)
         for part in ("torchtitan eager, bf16: 0.", "fitted on r01, ", "r14 ", "rows that count: 31",
-                     "measured between low and high:", "error to naive's, "):
+                     "measured between low and high:", "error to naive's, ",
+                     "naive -: the series' smallest row", ", naive -\n"):
             self.assertIn(part, done.stdout)
 
 
@@ -180,6 +181,19 @@ class OtherRows(unittest.TestCase):
         self.assertAlmostEqual(summary.mean, 0.1)
         self.assertAlmostEqual(summary.ratio, 0.5)
         self.assertAlmostEqual(summary.compute, 0)
+
+    def test_naive_says_nothing_of_the_row_that_it_is(self):
+        row = rows.read(ROWS)[3:5]
+        own = results.Result(row[0], 1.1 * row[0].step_time_s, 1, 9, row[0].step_time_s, None, 1, 1, (), True)
+        other = results.Result(row[1], 1.2 * row[1].step_time_s, 1, 9, 0.6 * row[1].step_time_s, None, 1, 1, ())
+        summary = results.summary([own, other])
+        self.assertEqual(summary.naive_series, 1)
+        self.assertAlmostEqual(summary.naive, 0.4)
+        self.assertAlmostEqual(summary.ratio, 0.5)
+        self.assertAlmostEqual(summary.mean, 0.15)
+        alone = results.summary([own])
+        self.assertEqual((alone.naive, alone.naive_series, alone.ratio), (None, 0, None))
+        self.assertEqual([report.cells(result)[7] for result in (own, other)], ["-", "-40.0 %"])
 
 
 class Efficiencies(unittest.TestCase):

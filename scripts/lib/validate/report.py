@@ -18,7 +18,7 @@ def cells(result):
     mark = "anchor" if row.anchor else "" if row.scored == "yes" else row.scored
     name = f"{row.id} ({mark})" if mark else row.id
     return (name, str(row.gpus), f"{row.step_time_s:.3f}", f"{result.projected:.3f}", f"{result.low:.3f}",
-            f"{result.high:.3f}", percent(result.error(result.projected)), percent(result.error(result.naive)),
+            f"{result.high:.3f}", percent(result.error(result.projected)), percent(result.error(result.naive_said)),
             percent(result.error(result.mfu)), percent(result.error(result.compute)))
 
 
@@ -66,7 +66,8 @@ def table(results, fitted, kept):
         own = [result for result in some if result.counts]
         if own:
             lines.append(f"  mean error {percent(of.mean_error(own, lambda r: r.projected), False)}, naive "
-                         f"{percent(of.mean_error(own, lambda r: r.naive), False)}")
+                         f"{percent(of.mean_error(own, lambda r: r.naive_said), False)}")
+    lines += ["", "naive -: the series' smallest row, whose time naive is; no part of naive's mean errors. MFU -: no anchor"]
     lines += ["", "all series, without anchors and rows that are not scored:"]
     lines += [f"  {name}: {value}" for name, value in lines_of(of.summary(results))]
     return "\n".join(lines) + "\n"
@@ -92,7 +93,7 @@ for each pair of stack and precision, fitted on its anchor row, from 0.65 to 1.1
 without an anchor whose name begins with float8 or fp8 takes its stack's FP8 efficiency, else its BF16 one, else 1. Rows
 count that are `scored` and no anchors.
 
-*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant.
+*Naive*: the time a sequence of the series' smallest row, for its other rows. *MFU*: the anchor's, constant.
 """
 
 
@@ -110,5 +111,5 @@ def page(results, fitted):
         row, gpus = own[0].row, [result.row.gpus for result in some]
         lines.append(f"{row.stack}, {row.model}, {row.precision}, {row.tensor} | {len(own)}, {min(gpus)} to {max(gpus)} | "
                      f"{percent(of.mean_error(own, lambda r: r.projected), False)} | "
-                     f"{percent(of.mean_error(own, lambda r: r.naive), False)}")
+                     f"{percent(of.mean_error(own, lambda r: r.naive_said), False)}")
     return "\n".join(lines).rstrip() + "\n"
