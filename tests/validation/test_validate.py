@@ -6,15 +6,17 @@ import csv
 import json
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
-from validate import Refused, efficiencies, results, rows, stacks
+from validate import Refused, efficiencies, gpus, report, results, rows, stacks
 
 HERE = pathlib.Path(__file__).parent
 REPOSITORY = HERE.parent.parent
 ROWS = HERE / "scaling_rows.csv"
-KEYS = ["id", "series", "measured_s", "projected_s", "low_s", "high_s", "naive_s", "anchor", "scored"]
+KEYS = ["id", "series", "measured_s", "projected_s", "low_s", "high_s", "naive_s", "anchor", "scored", "efficiency",
+        "notes"]
 MACHINE, PROGRAM = HERE / "machine.yaml", os.environ["SHARD8_PROGRAM"]
 
 
@@ -111,7 +113,8 @@ class AllRows(unittest.TestCase):
         done = validate(ROWS)
         self.assertEqual(done.returncode, 0, done.stderr)
         for part in ("torchtitan eager, bf16: 0.", "fitted on r01, ", "r14 ", "rows that count: 31",
-                     "measured between low and high:", "error to naive's, "):
+                     "measured between low and high:", "error to naive's, ",
+                     "naive -: the series' smallest row", ", naive -\n"):
             self.assertIn(part, done.stdout)
 
 
@@ -153,7 +156,7 @@ class OtherRows(unittest.TestCase):
         def deck(name):
             stack, named = stacks.find(known, found[name], ROWS)
             self.assertTrue(named)
-            return stacks.deck(stack, found[name], ROWS), stacks.structure(stack, found[name])
+            return stacks.deck(stack, found[name], ROWS), stacks.structure(stack, found[name], gpus.slower(found[name], MACHINE))
 
         zero, structure = deck("r19")
         self.assertEqual((zero["mesh"]["shard"], zero["mesh"]["replicate"], zero["mesh"]["tensor"]), (8, 1, 4))
@@ -178,6 +181,19 @@ class OtherRows(unittest.TestCase):
         self.assertAlmostEqual(summary.mean, 0.1)
         self.assertAlmostEqual(summary.ratio, 0.5)
         self.assertAlmostEqual(summary.compute, 0)
+
+    def test_naive_says_nothing_of_the_row_that_it_is(self):
+        row = rows.read(ROWS)[3:5]
+        own = results.Result(row[0], 1.1 * row[0].step_time_s, 1, 9, row[0].step_time_s, None, 1, 1, (), True)
+        other = results.Result(row[1], 1.2 * row[1].step_time_s, 1, 9, 0.6 * row[1].step_time_s, None, 1, 1, ())
+        summary = results.summary([own, other])
+        self.assertEqual(summary.naive_series, 1)
+        self.assertAlmostEqual(summary.naive, 0.4)
+        self.assertAlmostEqual(summary.ratio, 0.5)
+        self.assertAlmostEqual(summary.mean, 0.15)
+        alone = results.summary([own])
+        self.assertEqual((alone.naive, alone.naive_series, alone.ratio), (None, 0, None))
+        self.assertEqual([report.cells(result)[7] for result in (own, other)], ["-", "-40.0 %"])
 
 
 class Efficiencies(unittest.TestCase):
@@ -263,12 +279,27 @@ class Errors(unittest.TestCase):
                      where + "scored = 'maybe': expected yes or no or own")
         self.refused({"step_time_s": "-1"}, where + "step_time_s = '-1': expected a number of seconds")
         self.refused({"step_time_s": "nan"}, where + "step_time_s")
+        self.refused({"tokens_per_s_per_gpu": "9999"}, where + "tokens_per_s_per_gpu = '9999': expected 6668.3, by step_time_s = "
+                     "2.457, within 2 %: one of the two is wrong")
+        self.refused({"tokens_per_s_per_gpu": "many"}, where + "tokens_per_s_per_gpu = 'many': expected a number above 0")
         self.refused({"global_batch": "17"}, where + "global_batch = '17': expected micro_batch x grad_accum")
         self.refused({"stack": "torchtitan2"}, where + "stack = 'torchtitan2'", "there are MaxText/JAX")
         self.refused({"gpu": "A100"}, where + "gpu = 'A100'", "H100-80G")
         self.refused({"precision": "int4"}, where + "precision = 'int4'")
         self.refused({"stack": "llm-foundry", "recompute": "some"}, where + "recompute = 'some'", "llm-foundry.yaml")
         self.refused({"id": "r01"}, "wrong.csv:3: row r01: column id: line 2 has it, too")
+
+    def test_tokens_are_compared_where_they_are_given(self):
+        table = [row | {"id": f"x{i}", "tokens_per_s_per_gpu": text} for row in table_of()[1:2]
+                 for i, text in enumerate(("6540", "6800", "", "-"))]
+        self.assertEqual(len(rows.read(write("tokens.csv", table))), 4)
+        columns = [column for column in table[0] if column not in rows.NOT_READ]
+        self.assertEqual(len(rows.read(write("tokens.csv", table, columns))), 4)
+
+    def test_help_has_every_column(self):
+        done = subprocess.run([str(REPOSITORY / "scripts" / "validate"), "--help"], capture_output=True, text=True, check=False)
+        names = ", ".join(re.findall(r"(?m)^  (\w+(?:, \w+)*)(?:  |$)", done.stdout)).split(", ")
+        self.assertEqual(sorted(names), sorted(rows.COLUMNS + rows.NOT_READ))
 
     def test_of_columns(self):
         columns = list(table_of()[0])

@@ -9,7 +9,7 @@ import sys
 
 from study.whole_file import write_whole
 
-from . import Refused, efficiencies, projection, report, results, rows, stacks
+from . import Refused, efficiencies, gpus, projection, report, results, rows, stacks
 
 
 def parse(arguments):
@@ -37,10 +37,10 @@ def find_program(repository, given):
 
 def machine_of(repository, given, row_file):
     def machine(row):
-        if row.gpu not in stacks.GPUS:
+        if row.gpu not in gpus.CARDS:
             raise Refused(f"{row_file}:{row.line}: row {row.id}: column gpu = '{row.gpu}': expected one of "
-                          f"{', '.join(stacks.GPUS)}")
-        path = pathlib.Path(given) if given else repository / "inputs" / "machines" / f"{stacks.GPUS[row.gpu][0]}.yaml"
+                          f"{', '.join(gpus.CARDS)}")
+        path = pathlib.Path(given) if given else repository / "inputs" / "machines" / f"{gpus.CARDS[row.gpu].machine}.yaml"
         if not path.is_file():
             raise Refused(f"{path}: there is no such machine file: make it with shard8 calibrate, or name one with "
                           "--machine")

@@ -9,7 +9,7 @@ import os
 
 from study.whole_file import write_whole
 
-from . import Refused, projection
+from . import Refused, gpus, projection
 from .rows import is_fp8
 
 FORMAT = 1
@@ -24,6 +24,7 @@ class Efficiency:
     efficiency: float
     flops_per_s: float  # of the anchor, a GPU: model FLOPs over the measured time
     anchor: str  # "r01, SOURCE"
+    gpu: str = ""  # the anchor's card; files of before have none
 
 
 def read(path, must_exist=False):
@@ -61,7 +62,7 @@ def _pair(where, item, errors):
         return None
     before, names = len(errors), [field.name for field in dataclasses.fields(Efficiency)]
     where += f" ({item.get('stack')}, {item.get('precision')})"
-    errors += [f"{where}: '{name}' is missing" for name in names if name not in item]
+    errors += [f"{where}: '{name}' is missing" for name in names if name not in item and name != "gpu"]
     errors += [f"{where}: unknown key '{name}': keys are {', '.join(names)}" for name in item if name not in names]
     for name in names:
         value = item.get(name, "-")
@@ -71,7 +72,7 @@ def _pair(where, item, errors):
             if name in item and not (number and low <= value <= high and value > 0):
                 errors.append(f"{where}: {name} is {json.dumps(value)}, expected a number "
                               + (f"from {low} to {high}" if low else f"above 0, up to {high:g}"))
-        elif not (isinstance(value, str) and value.strip()):
+        elif name in item and not (isinstance(value, str) and value.strip()):
             errors.append(f"{where}: {name} is {json.dumps(value)}, expected a text")
     return Efficiency(**{**item, "precision": item["precision"].lower()}) if len(errors) == before else None
 
@@ -79,7 +80,8 @@ def _pair(where, item, errors):
 def write(path, pairs):
     """Writes a file of pairs, as a whole."""
     pairs = sorted(pairs, key=lambda pair: (pair.stack, pair.precision))
-    text = json.dumps({"format": FORMAT, "pairs": [dataclasses.asdict(pair) for pair in pairs]}, indent=2)
+    items = [{key: value for key, value in dataclasses.asdict(pair).items() if value != ""} for pair in pairs]
+    text = json.dumps({"format": FORMAT, "pairs": items}, indent=2)
     write_whole(path, text + "\n")
 
 
@@ -104,7 +106,7 @@ def fit_all(project, rows, known):
         except Refused as error:
             return error
         rate = row.flops * row.sequences_per_gpu / row.step_time_s
-        return Efficiency(stack, precision, found, float(f"{rate:.6g}"), f"{row.id}, {row.source}")
+        return Efficiency(stack, precision, found, float(f"{rate:.6g}"), f"{row.id}, {row.source}", row.gpu)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         found = list(pool.map(one, anchors.items()))
@@ -128,4 +130,15 @@ def of(row, pairs):
     for pair in mine:
         if pair.precision == "bf16":
             return pair, f"{row.precision} has no anchor: the efficiency of bf16"
-    return None, f"{row.stack} has no anchor: efficiency 1"
+    others = ", ".join(pair.precision for pair in mine)
+    where = f" in {row.precision}, only in {others}" if others else ""
+    return None, f"{row.stack} has no anchor{where}: efficiency 1"
+
+
+def of_card(row, pair):
+    """A note if the pair's efficiency is of another card than the row's, or an empty text."""
+    if not pair.gpu:
+        return f"the efficiency of {pair.anchor.split(',')[0]} is of a card that its file does not name"
+    if pair.gpu == row.gpu:
+        return ""
+    return f"the efficiency is of {gpus.named(pair.gpu)}, the row of {gpus.named(row.gpu)}"

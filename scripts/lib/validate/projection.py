@@ -7,13 +7,16 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
-from . import Refused, stacks
+from . import Refused, gpus, stacks
 
 LOWEST, HIGHEST = 0.65, 1.1  # efficiencies that are accepted
-FARTHEST = 32
+FARTHEST = 32  # a size may lie outside of the machine file's by this factor
+REFUSED, SHARE = 4, 0.001  # project alone refuses sizes beyond this factor; the share of a step from which they are said
+TOO_LARGE = re.compile(r"a rank needs (\d+) bytes, and a device of (.+) has (\d+): the deck does not fit")
 EXACT = 1e-4  # of the anchor's step time
 
 
@@ -23,6 +26,7 @@ class Figures:
     nominal: float
     high: float
     compute: float
+    notes: tuple = ()  # warnings of shard8 project, and sizes far outside of the machine file's
 
 
 class Projector:
@@ -33,6 +37,7 @@ class Projector:
         self.stacks = all_stacks
         self.folder = tempfile.TemporaryDirectory(prefix="validate.")
         self.known = {}
+        self.far = set()  # rows with sizes that project alone refuses
 
     def stack(self, row):
         return stacks.find(self.stacks, row, self.path)
@@ -49,16 +54,23 @@ class Projector:
         stack, _ = self.stack(row)
         deck, structure = folder / f"row{row.line}.yaml", folder / f"row{row.line}_stack.yaml"
         if not deck.exists():
-            structure.write_text(stacks.text(stacks.structure(stack, row)), encoding="utf-8")
+            slower = gpus.slower(row, self.machine_of(row))
+            structure.write_text(stacks.text(stacks.structure(stack, row, slower)), encoding="utf-8")
             deck.write_text(stacks.text(stacks.deck(stack, row, self.path)), encoding="utf-8")
         return deck, structure
 
     def _run(self, row, efficiency):
         deck, structure = self.files(row)
         command = [self.program, "project", str(deck), "--machine", str(self.machine_of(row)), "--stack", str(structure),
-                   "--efficiency", f"{efficiency:.6f}", "--extrapolate", str(FARTHEST), "--json"]
+                   "--efficiency", f"{efficiency:.6f}", "--json"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = None
+            if row.id not in self.far:
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done is None or done.returncode != 0:
+                self.far.add(row.id)
+                command += ["--extrapolate", str(FARTHEST)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
             raise Refused(f"{self.program}: cannot be run: {error}", 3) from error
         where = f"{self.path}:{row.line}: row {row.id}"
@@ -68,8 +80,10 @@ class Projector:
         try:
             found = json.loads(done.stdout)["projected"]
             step = found["step_s"]
+            far = extrapolated(found["not_entries"], float(step["nominal"])) if row.id in self.far else []
             return Figures(float(step["low"]), float(step["nominal"]), float(step["high"]),
-                           float(found["computing_s"]))
+                           float(found["computing_s"]),
+                           (*warnings(done.stderr, deck), *far))
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"{where}: shard8 project has printed no projection: {error}", 3) from error
 
@@ -77,6 +91,32 @@ class Projector:
         """The results of (row, efficiency), as many at once as there are processors."""
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return list(pool.map(lambda task: self(*task), tasks))
+
+
+def warnings(text, deck):
+    """Warnings of shard8 project, short."""
+    found = []
+    for line in text.splitlines():
+        if not (warned := re.search(r"\bwarning: (.*)", line)):
+            continue
+        if large := TOO_LARGE.search(line):
+            found.append(f"planned memory {int(large[1]) / 1e9:.0f} GB of {int(large[3]) / 1e9:.0f} GB of {large[2]}")
+        else:
+            found.append(warned[1].replace(str(deck), "the deck"))
+    return list(dict.fromkeys(found))
+
+
+def extrapolated(operations, step_s):
+    """Operations, by the first word of their names, that lie far outside of the machine file's sizes, in one note."""
+    found = {}
+    for operation in operations:
+        if operation["factor"] > REFUSED * (1 + 1e-6):
+            name = operation["operation"].split(" ")[0]
+            factor, seconds = found.get(name, (0, 0))
+            found[name] = max(factor, operation["factor"]), seconds + operation["s"]
+    said = [f"{name} {factor:.3g} times ({100 * seconds / step_s:.1f} % of the step)"
+            for name, (factor, seconds) in found.items() if seconds >= SHARE * step_s]
+    return [f"outside of the machine file's sizes: {', '.join(said)}"] if said else []
 
 
 def fit(project, row):

@@ -18,7 +18,7 @@ def cells(result):
     mark = "anchor" if row.anchor else "" if row.scored == "yes" else row.scored
     name = f"{row.id} ({mark})" if mark else row.id
     return (name, str(row.gpus), f"{row.step_time_s:.3f}", f"{result.projected:.3f}", f"{result.low:.3f}",
-            f"{result.high:.3f}", percent(result.error(result.projected)), percent(result.error(result.naive)),
+            f"{result.high:.3f}", percent(result.error(result.projected)), percent(result.error(result.naive_said)),
             percent(result.error(result.mfu)), percent(result.error(result.compute)))
 
 
@@ -33,6 +33,16 @@ def lines_of(summary):
     yield "constant MFU, mean error", percent(summary.mfu, False)
     yield "no communication, mean error", percent(summary.compute, False)
     yield "measured between low and high", percent(summary.covered, False)
+
+
+def notes_of(results):
+    """The notes of a series, each once: the rows before those that not all rows have."""
+    noted = {}
+    for result in results:
+        for note in result.notes:
+            noted.setdefault(note, []).append(result.row.id)
+    for note, ids in noted.items():
+        yield note if len(ids) == len(results) else f"{', '.join(ids)}: {note}"
 
 
 def table(results, fitted, kept):
@@ -52,11 +62,12 @@ def table(results, fitted, kept):
 
     for name, some in of.by_series(results).items():
         lines += ["", name, aligned(HEAD)] + [aligned(cells(result)) for result in some]
-        lines += [f"  {note}" for note in dict.fromkeys(note for result in some for note in result.notes)]
+        lines += [f"  {line}" for line in notes_of(some)]
         own = [result for result in some if result.counts]
         if own:
             lines.append(f"  mean error {percent(of.mean_error(own, lambda r: r.projected), False)}, naive "
-                         f"{percent(of.mean_error(own, lambda r: r.naive), False)}")
+                         f"{percent(of.mean_error(own, lambda r: r.naive_said), False)}")
+    lines += ["", "naive -: the series' smallest row, whose time naive is; no part of naive's mean errors. MFU -: no anchor"]
     lines += ["", "all series, without anchors and rows that are not scored:"]
     lines += [f"  {name}: {value}" for name, value in lines_of(of.summary(results))]
     return "\n".join(lines) + "\n"
@@ -64,7 +75,8 @@ def table(results, fitted, kept):
 
 def as_json(results):
     items = [{"id": r.row.id, "series": r.row.series, "measured_s": r.row.step_time_s, "projected_s": r.projected,
-              "low_s": r.low, "high_s": r.high, "naive_s": r.naive, "anchor": r.row.anchor, "scored": r.row.scored}
+              "low_s": r.low, "high_s": r.high, "naive_s": r.naive, "anchor": r.row.anchor, "scored": r.row.scored,
+              "efficiency": r.efficiency, "notes": list(r.notes)}
              for r in results]
     return json.dumps(items, indent=2) + "\n"
 
@@ -75,13 +87,13 @@ PREFACE = """# Validation of projections
 
     scripts/validate tests/validation/scaling_rows.csv [--json] [--machine FILE]
 
-projects each row of a table of published step times. A row's columns make a deck; the structure of its stack, with
-sources and approximations, is a file of `inputs/stacks`; the machine file is the GPU's. Times of computation are
-divided by one efficiency for each pair of stack and precision, fitted on the pair's anchor row, from 0.65 to 1.1.
-Nothing else is fitted. A precision without an anchor takes its stack's efficiency of FP8 or of BF16, else 1. Rows count
-that are `scored` and no anchors.
+projects each row of published step times. A row's columns make a deck; a file of `inputs/stacks` has its stack's
+structure, sources and approximations; the machine file is the GPU's. Times of computation are divided by one efficiency
+for each pair of stack and precision, fitted on its anchor row, from 0.65 to 1.1. Nothing else is fitted. A precision
+without an anchor whose name begins with float8 or fp8 takes its stack's FP8 efficiency, else its BF16 one, else 1. Rows
+count that are `scored` and no anchors.
 
-*Naive*: the series' smallest row, constant time a sequence. *MFU*: the anchor's, constant. The command prints each row.
+*Naive*: the time a sequence of the series' smallest row, for its other rows. *MFU*: the anchor's, constant.
 """
 
 
@@ -99,5 +111,5 @@ def page(results, fitted):
         row, gpus = own[0].row, [result.row.gpus for result in some]
         lines.append(f"{row.stack}, {row.model}, {row.precision}, {row.tensor} | {len(own)}, {min(gpus)} to {max(gpus)} | "
                      f"{percent(of.mean_error(own, lambda r: r.projected), False)} | "
-                     f"{percent(of.mean_error(own, lambda r: r.naive), False)}")
+                     f"{percent(of.mean_error(own, lambda r: r.naive_said), False)}")
     return "\n".join(lines).rstrip() + "\n"

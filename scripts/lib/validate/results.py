@@ -4,7 +4,7 @@
 
 import dataclasses
 
-from . import efficiencies
+from . import efficiencies, gpus, stacks
 
 NAIVE_COUNTS = 0.03  # series on which naive errs by more are compared with it
 
@@ -20,6 +20,7 @@ class Result:
     compute: float  # no communication
     efficiency: float
     notes: tuple
+    smallest: bool = False  # of its series: naive is this row's own time
 
     def error(self, seconds):
         return None if seconds is None else seconds / self.row.step_time_s - 1
@@ -27,6 +28,11 @@ class Result:
     @property
     def counts(self):
         return self.row.scored == "yes" and not self.row.anchor
+
+    @property
+    def naive_said(self):
+        """naive where it says something, else None."""
+        return None if self.smallest else self.naive
 
     @property
     def covered(self):
@@ -38,9 +44,11 @@ def of_rows(project, rows, pairs):
     for row in rows:
         pair, note = efficiencies.of(row, pairs)
         stack, named = project.stack(row)
-        notes = [note] if note else []
+        notes = [note, efficiencies.of_card(row, pair) if pair else "", gpus.note(row, project.machine_of(row))]
+        notes = [note for note in notes if note]
         if not named:
             notes.append(f"{stack.path.name}: the source names no release of {row.stack}")
+        notes += stacks.notes(stack, row, project.path)
         found.append((pair, tuple(notes)))
         tasks.append((row, pair.efficiency if pair else 1.0))
     figures = project.each(tasks)
@@ -54,7 +62,8 @@ def of_rows(project, rows, pairs):
         first = smallest[row.series]
         naive = first.step_time_s * row.sequences_per_gpu / first.sequences_per_gpu
         mfu = row.flops * row.sequences_per_gpu / pair.flops_per_s if pair else None
-        results.append(Result(row, f.nominal, f.low, f.high, naive, mfu, f.compute, efficiency, notes))
+        results.append(Result(row, f.nominal, f.low, f.high, naive, mfu, f.compute, efficiency,
+                              notes + f.notes, row is first))
     return results
 
 
@@ -82,7 +91,7 @@ class Summary:
     mean: float
     largest: float
     series: float
-    naive: float
+    naive: float  # of rows that are not their series' smallest
     naive_series: int  # on which naive errs by more than 3 %
     ratio: float  # to naive, on these
     mfu: float
@@ -96,9 +105,10 @@ def summary(results):
     errors = [abs(result.error(result.projected)) for result in own]
     series = by_series(own)
     ours = {name: mean_error(some, lambda r: r.projected) for name, some in series.items()}
-    naive = {name: mean_error(some, lambda r: r.naive) for name, some in series.items()}
-    hard = [name for name in series if naive[name] > NAIVE_COUNTS]
-    ratio = sum(ours[name] for name in hard) / sum(naive[name] for name in hard) if hard else None
+    naive = {name: mean_error(some, lambda r: r.naive_said) for name, some in series.items()}
+    beside = {name: mean_error(some, lambda r: None if r.smallest else r.projected) for name, some in series.items()}
+    hard = [name for name in series if (naive[name] or 0) > NAIVE_COUNTS]
+    ratio = sum(beside[name] for name in hard) / sum(naive[name] for name in hard) if hard else None
     return Summary(len(own), mean(errors), max(errors, default=None), mean(ours.values()),
-                   mean_error(own, lambda r: r.naive), len(hard), ratio, mean_error(own, lambda r: r.mfu),
+                   mean_error(own, lambda r: r.naive_said), len(hard), ratio, mean_error(own, lambda r: r.mfu),
                    mean_error(own, lambda r: r.compute), mean(1.0 if result.covered else 0.0 for result in own))

@@ -12,16 +12,18 @@ WHOLE = ("layers", "hidden", "ffn", "heads", "kv_heads", "vocab", "seq", "gpus",
          "micro_batch", "global_batch", "grad_accum")
 CHOICES = {"activation": ("swiglu", "geglu", "gelu", "squared relu"), "tensor_overlap": ("", "-", "no", "yes"),
            "scored": ("yes", "no", "own"), "anchor": ("yes", "no")}
+RECOMPUTE = ("none", "selective", "full")  # other texts describe what a stack does
 TEXTS = ("id", "source", "stack", "gpu", "model", "precision", "recompute")
 NUMBERS = ("step_time_s",)
-NOT_READ = ("tokens_per_s_per_gpu", "note")
+TOKENS, TOLERANCE = "tokens_per_s_per_gpu", 0.02  # chosen: more than rounding of both
+NOT_READ = (TOKENS, "note")  # not of Row: the first is only compared
 COLUMNS = TEXTS + WHOLE + NUMBERS + tuple(CHOICES)
 GATED = ("swiglu", "geglu")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row. Texts as they stand in the file; `line` counts from 1."""
+    """One row. Texts as they stand in the file, but words that are choices are in lower case; `line` counts from 1."""
 
     line: int
     id: str
@@ -148,6 +150,8 @@ def _row(path, line, header, fields, errors):
         values[column] = text[column]
         if not text[column] and column != "recompute":
             wrong(column, "a text")
+    if text["recompute"] == "-" or text["recompute"].lower() in RECOMPUTE:
+        values["recompute"] = text["recompute"].lower().strip("-")
     for column in WHOLE:
         if re.fullmatch(r"[1-9]\d{0,8}", text[column]):
             values[column] = int(text[column])
@@ -179,4 +183,15 @@ def _row(path, line, header, fields, errors):
         wrong("heads", f"a divisor of hidden = {row.hidden}")
     if row.heads % row.kv_heads:
         wrong("kv_heads", f"a divisor of heads = {row.heads}")
+    if len(errors) == before and text.get(TOKENS, "") not in ("", "-"):
+        tokens = row.seq * row.sequences_per_gpu / row.step_time_s
+        try:
+            given = float(text[TOKENS])
+            if not 0 < given < 1e9:
+                raise ValueError
+            if abs(given / tokens - 1) > TOLERANCE:
+                wrong(TOKENS, f"{tokens:.5g}, by step_time_s = {text['step_time_s']}, within {100 * TOLERANCE:.0f} %: one of "
+                              "the two is wrong; correct it, or leave this column empty")
+        except ValueError:
+            wrong(TOKENS, "a number above 0, or nothing")
     return row if len(errors) == before else None

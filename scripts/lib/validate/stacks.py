@@ -4,16 +4,20 @@
 
 import dataclasses
 import pathlib
+import re
 
 import yaml
 
 from . import Refused
-from .rows import GATED
+from .rows import GATED, RECOMPUTE
 
-# A row's GPU: its machine file, and by how much the memory's bandwidth is below that card's. Sources: NVIDIA's data sheet
-# of H100 SXM (3.35 TB/s); pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md (96 GB, HBM2e, 2.4 TB/s, 500 W:
-# the lower power limit is in the fitted efficiencies).
-GPUS = {"H100-80G": ("h100-sxm", 1.0), "H100-96G": ("h100-sxm", 3.35 / 2.4), "H200-141G": ("h200-sxm", 1.0)}
+# What describes in the column recompute which operations a stack keeps or recomputes: a text has one of these words.
+DESCRIBING = frozenset("attention attn core dots ffn fc1 fc2 minimal mlp mlpwi mlpwo norm norms op ops out output outputs "
+                       "proj projection projections qkv remat save saved selective wi wo".split())
+# A precision's words behind float8 or fp8: the recipe of shard8 that they name. Words that say nothing are left out.
+RECIPES = {"delayed": "delayed", "current": "current", "tensorwise": "current", "block": "block", "blockwise": "block",
+           "mx": "mxfp8", "mxfp8": "mxfp8"}
+SAYS_NOTHING = ("scale", "scaled", "scales", "scaling")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,15 +61,47 @@ def find(stacks, row, path):
     return (named or own)[-1], bool(named) or not own[-1].release
 
 
+def words_of(text):
+    return [word for word in re.split(r"[^a-z0-9]+", text.lower()) if word]
+
+
 def recompute(stack, row, path):
-    if row.recompute in ("none", "full", "selective"):
-        return row.recompute
-    if stack.says("recomputed"):
-        return "selective"
+    """The deck's model.recompute, and a note on what stands for the row's column or an empty text."""
+    if row.recompute in RECOMPUTE:
+        return row.recompute, ""
+    own = stack.says("recomputed")
     if not row.recompute:
-        return "none"
-    raise Refused(f"{path}:{row.line}: row {row.id}: column recompute = '{row.recompute}': {stack.path.name} does not "
-                  f"say what that is (structure.recomputed); expected none, selective or full")
+        return ("selective", f"recompute is not given: that of {stack.path.name}") if own else \
+            ("none", "recompute is not given: none")
+    where = f"{path}:{row.line}: row {row.id}: column recompute = '{row.recompute}': "
+    if not own:
+        raise Refused(f"{where}{stack.path.name} does not say what that is (structure.recomputed); expected none, "
+                      "selective or full")
+    words = set(words_of(row.recompute))
+    if not words & DESCRIBING or words & {"none", "no", "full"}:
+        raise Refused(f"{where}expected none, selective, full, nothing, or a text on what {stack.path.name} has in "
+                      f"structure.recomputed, with one of the words {', '.join(sorted(DESCRIBING))}")
+    return "selective", f"recompute '{row.recompute}': that of {stack.path.name}"
+
+
+def recipe(stack, row):
+    """The deck's fp8.recipe, and a note on what stands for the row's precision or an empty text."""
+    if not row.fp8:
+        return "none", ""
+    own = stack.groups.get("deck_fp8", {}).get("fp8.recipe", "current")
+    words = [word for word in words_of(re.sub(r"^(float8|fp8)", "", row.precision.lower())) if word not in SAYS_NOTHING]
+    if not words:
+        return own, ""
+    named = {RECIPES.get(word) for word in words}
+    if None in named or len(named) > 1:
+        return own, f"{row.precision} names no one recipe of shard8: {own}, that of {stack.path.name}, stands for it"
+    (one,) = named
+    return one, f"{row.precision}: recipe {one}, where {stack.path.name} has {own}" if one != own else ""
+
+
+def notes(stack, row, path):
+    """What of a row's columns the stack file or a guess stands for."""
+    return [note for _, note in (recompute(stack, row, path), recipe(stack, row)) if note]
 
 
 def deck(stack, row, path):
@@ -77,9 +113,9 @@ def deck(stack, row, path):
     return {
         "model": {"arch": "gpt2" if gpt2 else "llama", "hidden": row.hidden, "ffn": row.ffn, "layers": row.layers,
                   "heads": row.heads, "kv_heads": row.kv_heads, "vocab": row.vocab, "seq": row.seq,
-                  "recompute": recompute(stack, row, path)},
+                  "recompute": recompute(stack, row, path)[0]},
         "mesh": {"replicate": replicate, "shard": shard, "tensor": row.tensor, "device": "cuda"},
-        "fp8": {"recipe": "current" if row.fp8 else "none"},
+        "fp8": {"recipe": recipe(stack, row)[0]},
         "overlap": {"enable": "true" if row.overlapped else "false"},
         "optimizer": {"lr": "1.0e-4"},
         "data": {"kind": "synthetic", "batch": row.global_batch, "micro_batch": row.micro_batch},
@@ -87,12 +123,13 @@ def deck(stack, row, path):
     }
 
 
-def structure(stack, row):
-    """The stack's groups for a row: its MLP, and the memory of its GPU."""
+def structure(stack, row, slower=1):
+    """The stack's groups for a row: its MLP, its FP8 recipe, and by how much its GPU's memory is slower (gpus.slower)."""
     groups = {name: dict(group) for name, group in stack.groups.items()}
     if row.activation not in GATED:
         groups.setdefault("structure", {})["mlp"] = "plain"
-    slower = GPUS[row.gpu][1]
+    if row.fp8:
+        groups.setdefault("deck_fp8", {})["fp8.recipe"] = recipe(stack, row)[0]
     if slower != 1:
         kernels = groups.setdefault("kernels", {})
         kernels.setdefault("any", "1")
