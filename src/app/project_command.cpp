@@ -79,6 +79,9 @@ bool as_training(const deck::Config& config, ProjectArguments& arguments) {
         fmt::format("moe.routing = zipf, moe.skew = {}: projected as if all experts were used equally; with skew the "
                     "busiest rank takes longer",
                     config.model.moe.skew));
+  if (config.run.validate_every > 0)
+    warn(fmt::format("run.validate_every = {} is left out: the time of validation is in no step and in no goodput",
+                     config.run.validate_every));
   if (config.run.skeleton == deck::Skeleton::none) return false;
   warn(fmt::format("run.skeleton = {} is left out: a training is projected", deck::to_string(config.run.skeleton)));
   for (const char* key : {"run.skeleton=none", "run.skeleton_times=", "run.skeleton_load=0"})

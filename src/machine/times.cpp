@@ -170,9 +170,9 @@ void Times::require(double factor, const std::string& what, std::string_view gro
   base::fail(
       base::ExitCode::deck,
       "{}: group {}: {} lies {:.3g} times outside of the entries, and a time is not extrapolated beyond a factor "
-      "{:.3g}: measure it (shard8 calibrate DECK --out FILE, with a deck of this size), or allow more "
-      "(--extrapolate {:.0f})",
-      machine_.path, group, what, factor, most_factor_, std::ceil(factor));
+      "{:.3g}: measure it (shard8 calibrate DECK --out FILE, with a deck of this size){}",
+      machine_.path, group, what, factor, most_factor_,
+      allows_.empty() ? "" : fmt::format(", or allow more ({} {:.0f})", allows_, std::ceil(factor)));
 }
 
 std::string to_text(const NotGiven& entry) { return fmt::format("{} ({})", entry.key, entry.taken); }
@@ -286,8 +286,14 @@ Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {
   std::sort(any.begin(), any.end());
   const auto& rows = own.empty() ? any : own;
   if (!rows.empty()) {
-    const auto size = static_cast<double>(bytes), largest = rows.back().first;
+    const auto size = static_cast<double>(bytes), smallest = rows.front().first, largest = rows.back().first;
     Estimate estimate = along(rows, size);
+    if (size < smallest && !own.empty() && !any.empty() && any.front().first < smallest) {
+      // As above the entries, but never faster than in proportion to the bytes: caches serve the small ones of `any`.
+      const double as_any = along(any, size).seconds / along(any, smallest).seconds;
+      estimate = {rows.front().second * std::clamp(as_any, size / smallest, 1.0), Known::rule,
+                  std::max(1.0, any.front().first / std::max(size, 1.0))};
+    }
     if (size > largest && !own.empty() && !any.empty() && largest < any.back().first) {
       estimate = {rows.back().second * along(any, size).seconds / along(any, largest).seconds, Known::rule,
                   std::max(1.0, size / any.back().first)};  // the time grows as that of the entries `any`

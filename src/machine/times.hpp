@@ -60,9 +60,11 @@ void add(std::vector<NotGiven>& to, const std::vector<NotGiven>& more);
 /// measures it.
 class Times {
  public:
-  /// `machine` must outlive the object.
-  explicit Times(const Machine& machine, const Constants& constants = {}, double most_factor = kMostFactor)
-      : machine_(machine), constants_(constants), most_factor_(most_factor) {}
+  /// `machine` must outlive the object. `allows` is the option by which a user allows a larger `most_factor`, for
+  /// errors; empty: there is none.
+  explicit Times(const Machine& machine, const Constants& constants = {}, double most_factor = kMostFactor,
+                 std::string_view allows = "--extrapolate")
+      : machine_(machine), constants_(constants), most_factor_(most_factor), allows_(allows) {}
 
   static constexpr double kMostFactor = 4;
 
@@ -108,6 +110,7 @@ class Times {
   const Machine& machine_;
   Constants constants_;
   double most_factor_;
+  std::string_view allows_;
   mutable std::vector<NotGiven> not_given_;  ///< a log: no result depends on it
   mutable std::set<const Figure*> noted_;    ///< those in it
   mutable bool moved_by_noted_ = false;

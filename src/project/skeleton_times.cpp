@@ -29,11 +29,14 @@ using operation::Operation;
 
 class MachineTimes final : public ComputingTimes {
  public:
-  explicit MachineTimes(machine::Machine machine) : machine_(std::move(machine)), times_(machine_) {}
+  explicit MachineTimes(machine::Machine machine)
+      : machine_(std::move(machine)), times_(machine_, {}, machine::Times::kMostFactor, "") {}
   double seconds(const Operation& o) const override {
-    if (const auto* p = o.product()) return times_.product(*p).seconds;
-    if (const auto* a = o.attention()) return times_.attention(*a).seconds;
-    return times_.kernel(o.kernel()->name, o.read + o.written).seconds;
+    try {
+      return seconds_of(o);
+    } catch (const base::Error& error) {
+      base::fail(error.code(), "run.skeleton_times: {}", error.what());
+    }
   }
   Spread spread() const override {
     return {times_.value_of(machine_.spread_calls, 0), times_.value_of(machine_.spread_ranks, 0),
@@ -48,6 +51,12 @@ class MachineTimes final : public ComputingTimes {
   }
 
  private:
+  double seconds_of(const Operation& o) const {
+    if (const auto* p = o.product()) return times_.product(*p).seconds;
+    if (const auto* a = o.attention()) return times_.attention(*a).seconds;
+    return times_.kernel(o.kernel()->name, o.read + o.written).seconds;
+  }
+
   machine::Machine machine_;
   machine::Times times_;
 };

@@ -51,21 +51,41 @@ void scale_kernels(Machine& m, double factor) {
   m.bandwidth_of_kernels *= factor;
 }
 
-void scale_units(Machine& m, double factor) {
+void scale_products(Machine& m, double factor) {
+  for (machine::Figure* peak : {&m.peak_fp32, &m.peak_bf16, &m.peak_fp8}) peak->value *= factor;
   for (machine::ProductTime& entry : m.products) entry.seconds /= factor;
   for (machine::AttentionTime& entry : m.attention) entry.seconds /= factor;
 }
 
-void scale_products(Machine& m, double factor) {
-  for (machine::Figure* peak : {&m.peak_fp32, &m.peak_bf16, &m.peak_fp8}) peak->value *= factor;
-  scale_units(m, factor);
+/// The shortest time in which a device's peak lets it multiply; 0 where the file gives no peak.
+double least_seconds(const Machine& m, double flops, tensor::DType left, tensor::DType right) {
+  const machine::Figure& peak = m.peak_of(std::max(tensor::size_of(left), tensor::size_of(right)));
+  return peak.given() ? flops / peak.value : 0;
+}
+
+/// Of the causal half of attention's products: two forward, five backward.
+double flops_of(const operation::Attention& a) {
+  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
+  const kernels::AttentionShape& shape = a.shape;
+  return (a.backward ? 5 : 2) * n(shape.batch) * n(shape.heads) * n(shape.seq) * n(shape.seq) * n(shape.head_dim);
 }
 
 /// Dynamic power grows with the third power of the clock where voltage follows it, so clocks follow the cube root of
-/// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). Kernels that memory bounds keep their time. A
-/// device without work takes no more than the limit.
+/// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). No power makes a clock faster than the one that
+/// device.peak_* stand for. Kernels that memory bounds keep their time. A device without work takes no more than the
+/// limit.
 void scale_power(Machine& m, double factor) {
-  scale_units(m, std::cbrt(factor));
+  const auto scale = [&](double& seconds, double least) {
+    seconds = std::max(seconds / std::cbrt(factor), std::min(seconds, least));
+  };
+  for (machine::ProductTime& entry : m.products) {
+    const operation::Product& p = entry.product;
+    scale(entry.seconds, least_seconds(m, p.flops(), p.left.dtype, p.right.dtype));
+  }
+  for (machine::AttentionTime& entry : m.attention) {
+    const operation::Attention& a = entry.attention;
+    scale(entry.seconds, least_seconds(m, flops_of(a), a.dtype, a.dtype));
+  }
   m.watts.value *= factor;
   if (m.watts.given()) m.watts_idle.value = std::min(m.watts_idle.value, m.watts.value);
 }
@@ -78,7 +98,8 @@ void scale_issue(Machine& m, double factor) {
 constexpr Property kProperties[] = {
     {"device.products", "rate of products and attention", scale_products},
     {"device.bandwidth", "bandwidth of the memory, for kernels that it bounds", scale_kernels},
-    {"device.power", "power limit, which is device.watts: clocks of products follow its cube root", scale_power},
+    {"device.power", "power limit, which is device.watts: clocks of products follow its cube root, up to the peak",
+     scale_power},
     {"host.speed", "speed at which the host issues operations", scale_issue},
     {"node.bandwidth", "bandwidth between the ranks of a node",
      [](Machine& m, double factor) {

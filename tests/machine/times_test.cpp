@@ -120,6 +120,34 @@ TEST(MachineTimes, a_kernel_is_linear_between_entries_and_has_a_least_time) {
   EXPECT_DOUBLE_EQ(times.kernel("cast", 1).seconds, 1e-6 + 1e-12);
 }
 
+TEST(MachineTimes, a_kernel_below_its_entries_shrinks_as_any_does) {
+  Machine m = machine();
+  const auto add = [&](const char* name, std::uint64_t bytes, double microseconds) {
+    KernelTime entry;
+    entry.name = name;
+    entry.bytes = bytes;
+    entry.seconds = 1e-6 * microseconds;
+    m.kernels.push_back(entry);
+  };
+  add("any", 100000, 4);
+  add("any", 10000000, 5);  // caches serve it
+  add("any", 800000000, 204);
+  add("swiglu", 800000000, 408);
+  add("swiglu", 1600000000, 808);
+  const Times times(m);
+  const auto swiglu = [&](std::uint64_t bytes) { return times.kernel("swiglu", bytes); };
+  EXPECT_NEAR(swiglu(800000000).seconds, 408e-6, 1e-12);
+  const double middle = 5 + 199.0 * 190 / 790;
+  EXPECT_NEAR(swiglu(200000000).seconds, 408e-6 * middle / 204, 1e-10) << "twice as long as any";
+  EXPECT_EQ(swiglu(200000000).known, Known::rule);
+  EXPECT_EQ(swiglu(200000000).factor, 1);
+  EXPECT_NEAR(swiglu(10000000).seconds, 408e-6 * 5 / 204, 1e-10);
+  EXPECT_NEAR(swiglu(1000).seconds, 408e-6 * 4 / 204, 1e-7) << "a launch";
+  // Never faster than in proportion: the caches of `any` do not serve a kernel that reads more.
+  m.kernels[m.kernels.size() - 4].seconds = 1e-6;
+  EXPECT_NEAR(Times(m).kernel("swiglu", 10000000).seconds, 408e-6 / 80, 1e-10);
+}
+
 TEST(MachineTimes, collectives_of_a_node_by_entries_and_for_other_ranks_by_bus_bandwidth) {
   Machine m = machine();
   for (const std::uint64_t bytes : {1000000, 2000000}) {

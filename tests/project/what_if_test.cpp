@@ -65,6 +65,27 @@ TEST(ProjectWhatIf, power_follows_the_cube_root) {
   EXPECT_NEAR(changed(m, {&change, 1}).products[0].seconds, 1e-3 / 0.8, 1e-12);
 }
 
+TEST(ProjectWhatIf, no_power_exceeds_the_peak) {
+  Machine m = machine();
+  m.peak_fp32 = {1e12, 0, 0};
+  machine::ProductTime& product = m.products.emplace_back();
+  product.product.rows = product.product.cols = product.product.inner = 1000;  // 2 ms at the peak
+  machine::AttentionTime& attention = m.attention.emplace_back();
+  attention.attention.shape = {.batch = 1, .seq = 1000, .heads = 1, .kv_heads = 1, .head_dim = 100};  // 0.2 ms
+  const auto times = [&](double seconds, const char* changes) {
+    m.products[0].seconds = seconds;
+    m.attention[0].seconds = seconds / 10;
+    const Machine now = changed(m, read_changes(changes, "--what-if"));
+    EXPECT_NEAR(now.attention[0].seconds, now.products[0].seconds / 10, 1e-12);
+    return now.products[0].seconds;
+  };
+  EXPECT_NEAR(times(3e-3, "device.power=1.331x"), 3e-3 / 1.1, 1e-12);
+  EXPECT_NEAR(times(3e-3, "device.power=10x"), 2e-3, 1e-12);
+  EXPECT_NEAR(times(1.9e-3, "device.power=10x"), 1.9e-3, 1e-12) << "a file may round";
+  EXPECT_NEAR(times(1.9e-3, "device.power=0.125x"), 3.8e-3, 1e-12);
+  EXPECT_NEAR(times(3e-3, "device.products=2x,device.power=10x"), 1e-3, 1e-12);
+}
+
 // A property without a row here, or a new key of machine files, fails: somebody has to say what depends on what.
 TEST(ProjectWhatIf, each_property_changes_all_that_depends_on_it) {
   const std::map<std::string, std::set<std::string>, std::less<>> changes{
