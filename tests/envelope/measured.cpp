@@ -212,18 +212,24 @@ std::string to_text(const std::vector<MeasuredPair>& pairs) {
 }
 
 std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t steps, const Provenance& provenance) {
-  Json file{{"schema", 1},
-            {"what",
-             "By how much two right runs of one training differ at most: relative differences of loss and grad_norm, "
-             "by rounding and step. bound = factor x the largest of all pairs up to the step. docs/training.md"},
-            {"command", provenance.command},
-            {"commit", provenance.commit},
-            {"date", provenance.date},
-            {"seed", provenance.seed},
-            {"factor", kEnvelopeFactor},
-            {"steps", steps},
-            {"roundings", Json::object()}};
-  for (const std::string& kind : kinds_of(pairs)) {
+  Json file{
+      {"schema", 1},
+      {"what",
+       "By how much two right runs of one training differ at most: relative differences of loss and grad_norm, "
+       "by rounding and step. bound = factor x the largest of all pairs up to the step, in FP8 at least that of bf16, "
+       "which rounds there as well. docs/training.md"},
+      {"command", provenance.command},
+      {"commit", provenance.commit},
+      {"date", provenance.date},
+      {"seed", provenance.seed},
+      {"factor", kEnvelopeFactor},
+      {"steps", steps},
+      {"roundings", Json::object()}};
+  constexpr const char* kBf16 = "bf16";
+  for (const std::string& kind : kinds_of(pairs)) {  // in the order of their names: bf16 is before those of FP8
+    const bool in_fp8 = kind != kBf16 && !kind.starts_with("fp32");
+    const bool has_bf16 = file["roundings"].contains(kBf16);
+    const Json wide = has_bf16 ? file["roundings"][kBf16] : Json();
     Json& of_kind = file["roundings"][kind];
     of_kind["pairs"] = std::count_if(pairs.begin(), pairs.end(), [&](const MeasuredPair& p) { return p.kind == kind; });
     for (const auto& [name, member] :
@@ -235,6 +241,8 @@ std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t s
         SHARD8_REQUIRE(!values.empty() && std::isfinite(values.back()), "{}: a pair has no finite {} in step {}", kind,
                        name, s);
         bound = std::max(bound, kEnvelopeFactor * values.back());
+        // Pairs in FP8 round as those in BF16 do besides, but few of them may have been drawn that differ by it.
+        if (in_fp8 && has_bf16) bound = std::max(bound, wide[name]["bound"][static_cast<std::size_t>(s)].get<double>());
         figure["bound"].push_back(rounded_up(bound));
         figure["median"].push_back(rounded(quantile(values, 0.5)));
         figure["p99"].push_back(rounded(quantile(values, 0.99)));
