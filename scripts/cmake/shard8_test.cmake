@@ -70,9 +70,7 @@ function(shard8_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(SHARD8_SANITIZE)
-    math(EXPR arg_TIMEOUT "4 * ${arg_TIMEOUT}")  # chosen: they are three times as slow
-  endif()
+  math(EXPR arg_TIMEOUT "${SHARD8_TEST_PATIENCE} * ${arg_TIMEOUT}")
 
   shard8_test_program(${name} SOURCES ${arg_SOURCES} LINKS shard8_test_main_${arg_MAIN} ${arg_LINKS})
   target_compile_definitions(${name} PRIVATE
@@ -165,6 +163,7 @@ function(shard8_script_test name)
   if(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 2)
   endif()
+  math(EXPR arg_TIMEOUT "${SHARD8_TEST_PATIENCE} * ${arg_TIMEOUT}")
   set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false ${SHARD8_PROGRAM_ENVIRONMENT} ${arg_ENVIRONMENT})
   add_test(NAME "${name}" COMMAND ${arg_COMMAND})
   set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
@@ -176,6 +175,13 @@ function(shard8_device_test test program)
   add_test(NAME "${test}" COMMAND "${PROJECT_SOURCE_DIR}/tests/support/where_devices" "${program}" ${ARGN})
   set_tests_properties("${test}" PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_LOCK devices)
 endfunction()
+
+# By what times at which tests give up are multiplied. Chosen for sanitizers: they are three times as slow, some products
+# ten times.
+set(SHARD8_TEST_PATIENCE 1)
+if(SHARD8_SANITIZE)
+  set(SHARD8_TEST_PATIENCE 5)
+endif()
 
 # Where test programs look for the sources when they run: for those that are carried to another machine.
 set(SHARD8_TEST_SOURCE_DIR "${PROJECT_SOURCE_DIR}" CACHE STRING "The source folder, as tests find it when they run")
@@ -189,7 +195,7 @@ endif()
 
 # What every test's environment has. When MPI starts, hwloc looks at PCI and I/O devices, which takes 20 to 40 ms a process
 # and which no test asks about. Leaks of MPI and its helpers are not ours.
-set(SHARD8_TEST_ENVIRONMENT "HWLOC_COMPONENTS=-pci,-linuxio")
+set(SHARD8_TEST_ENVIRONMENT "HWLOC_COMPONENTS=-pci,-linuxio" "SHARD8_TEST_PATIENCE=${SHARD8_TEST_PATIENCE}")
 if(SHARD8_SANITIZE)
   list(APPEND SHARD8_TEST_ENVIRONMENT
     "ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1"

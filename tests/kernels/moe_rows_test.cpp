@@ -70,8 +70,8 @@ TEST_P(MoeRows, GatherCopies) {
   for (const std::int64_t hidden : kHidden) {
     for (const std::int64_t per_token : {1, 3}) {
       const auto x = Buffer::normal({5, hidden}, dtype_, 1, 40);
-      const Doubles source{14, 0, 3, 3, 7, 2, 14, 13};
-      const auto tokens = per_token == 1 ? Doubles{4, 0, 1, 1, 2, 2, 3, 0} : source;
+      Doubles tokens{14, 0, 3, 3, 7, 2, 14, 13};
+      if (per_token == 1) tokens = {4, 0, 1, 1, 2, 2, 3, 0};
       const Buffer y({8, hidden}, dtype_, 9);
       kernels::moe_gather_rows(Exec(), y, x, Buffer({8}, DType::i32, tokens), per_token);
       Doubles want;

@@ -41,7 +41,7 @@ fail() {
 
 # wait_for SECONDS WHAT COMMAND...
 wait_for() {
-  local end=$((SECONDS + $1)) what=$2
+  local end=$((SECONDS + $1 * ${SHARD8_TEST_PATIENCE:-1})) what=$2
   shift 2
   until "$@" 2>/dev/null; do
     ((SECONDS < end)) || fail "waited in vain for $what"

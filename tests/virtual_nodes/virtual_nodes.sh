@@ -49,7 +49,7 @@ says() { grep -qE -- "$2" "$1" || fail "$1 does not say: $2"; }
 is() { [[ $code == "$1" ]] || fail "$2 ended with $code instead of $1"; }
 process_of() { sed -n "s/.*[ ]$2 \([0-9]*\).*/\1/p" "$1"; }
 wait_for() { # SECONDS WHAT COMMAND...
-  local end=$((SECONDS + $1)) what=$2
+  local end=$((SECONDS + $1 * ${SHARD8_TEST_PATIENCE:-1})) what=$2
   shift 2
   until "$@" 2>/dev/null; do
     ((SECONDS < end)) || fail "waited in vain for $what"
