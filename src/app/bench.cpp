@@ -13,6 +13,8 @@
 #include "app/job.hpp"
 #include "app/node_memory.hpp"
 #include "app/run_report.hpp"
+#include "app/stop.hpp"
+#include "base/distinct_files.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "bench/bench.hpp"
@@ -75,12 +77,17 @@ int bench_gemm(Job& job, const BenchArguments& arguments) {
   return 0;
 }
 
-int bench_checkpoint(Job& job, const BenchArguments& arguments) {
+int bench_checkpoint(Job& job, const BenchArguments& arguments, const StopRequests& requests) {
   deck::Config config = bench::checkpoint_bench_deck(job.deck.config);
-  bench::CheckpointSettings settings{arguments.runs, arguments.dir, arguments.evict, {}};
+  bench::CheckpointSettings settings{
+      arguments.runs, arguments.dir, arguments.evict, {}, [&] { return requests.signalled(); }};
   comm::agree(job.world, [&] { settings.run = describe_run(job.deck); });
   if (settings.dir.empty()) settings.dir = config.output.dir;
   const base::Logger logger(job.world.rank(), job.world.size());
+  for (const deck::Echo& e : job.deck.echo)
+    if (job.world.rank() == 0 && e.group == "checkpoint" && e.key == "dir" && e.origin != deck::Origin::fallback)
+      warn(fmt::format("checkpoint.dir is not used: the bench writes to {}, {}", settings.dir,
+                       arguments.dir.empty() ? "output.dir, unless --dir names another folder" : "as --dir says"));
   train::Assembly assembly(config, std::move(job.world), job.runtime.exec(), job.runtime.threads(), program_text());
   const comm::Communicator& world = assembly.mesh().world;
   require_files(world, arguments);
@@ -221,14 +228,10 @@ void check_collective(const std::string& name, const deck::LoadResult& deck) {
 
 int bench_command(int argc, char** argv, const BenchArguments& arguments) {
   const std::string& what = arguments.what;
-  const auto plain = [](const std::string& path) {
-    std::error_code error;  // of a path that cannot be written to, which is said there
-    const auto canonical = std::filesystem::weakly_canonical(path, error);
-    return error ? std::filesystem::path(path) : canonical;
-  };
-  if (!arguments.csv.empty() && !arguments.json.empty() && plain(arguments.csv) == plain(arguments.json))
-    base::fail(base::ExitCode::deck, "shard8 bench: --csv and --json are one file, '{}'; give them different names",
-               arguments.json);
+  std::vector<base::NamedFile> written;
+  if (!arguments.csv.empty()) written.push_back({"--csv", arguments.csv});
+  if (!arguments.json.empty()) written.push_back({"--json", arguments.json});
+  base::require_distinct("shard8 bench", written, {{"the deck", arguments.deck.path}});
   if (what == "gemm") require_devices("bench gemm");
   if (what == "collective") {  // errors of options; without --max the largest size depends on where ranks compute
     bytes_of(arguments.least, "shard8 bench: --min");
@@ -238,8 +241,14 @@ int bench_command(int argc, char** argv, const BenchArguments& arguments) {
   deck.trains = what == "checkpoint";
   if (what == "overlap") deck.check = [&](const deck::LoadResult& loaded) { check_overlap(deck.path, loaded); };
   if (what == "collective") deck.check = [&](const deck::LoadResult& loaded) { check_collective(deck.path, loaded); };
+  if (what == "checkpoint") {  // it has files to remove when a signal comes
+    StopRequests requests;
+    const int code = run_job(
+        argc, argv, deck, [&](Job& job) { return bench_checkpoint(job, arguments, requests); }, &requests);
+    requests.leave_launcher();
+    return code;
+  }
   return run_job(argc, argv, deck, [&](Job& job) {
-    if (what == "checkpoint") return bench_checkpoint(job, arguments);
     if (what == "overlap") return bench_overlap(job, arguments);
     return what == "gemm" ? bench_gemm(job, arguments) : bench_collective(job, arguments);
   });

@@ -14,6 +14,7 @@
 #include "app/job.hpp"
 #include "app/node_memory.hpp"
 #include "app/run_report.hpp"
+#include "base/distinct_files.hpp"
 #include "base/log.hpp"
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
@@ -24,6 +25,7 @@
 #include "deck/overlap.hpp"
 #include "machine/file.hpp"
 #include "profile/output_file.hpp"
+#include "profile/processor.hpp"
 #include "profile/report.hpp"
 #include "train/conditions.hpp"
 #include "train/overlap/decision.hpp"
@@ -137,6 +139,18 @@ bool moved_by_copies(const comm::Communicator& world) {
   return moves == "memory of peers";
 }
 
+/// Warns, on rank 0, if the machine was busy while decks were timed. Collective.
+bool warn_of_busy(const comm::Communicator& world, const comm::Node& node, const profile::MeasuredUse& use) {
+  const profile::Gather gather = gather_over(world);
+  const profile::ProcessorFigures figures = profile::processor_over_ranks(use, gather);
+  const std::vector<std::string> hosts = gather.texts(node.host);
+  if (!figures.busy()) return false;
+  std::string text = profile::busy_text(figures, hosts);
+  text.replace(0, text.find(": ") + 2, "calibrate: ");
+  warn(text.substr(0, text.find_last_not_of('\n') + 1));
+  return true;
+}
+
 /// Times collectives of a group, and on devices what the host takes to issue one.
 class CollectiveTimer {
  public:
@@ -178,7 +192,11 @@ class Calibration {
   int run() {
     read_files();
     load_decks();
+    profile::MeasuredUse use{
+        .threads = job_.runtime.threads(), .on_cpus = !tensor::kDevice, .begin = profile::processor_use()};
     for (std::size_t d = 0; d < decks_.size(); ++d) time_deck(d);
+    use.end = profile::processor_use();
+    busy_ = warn_of_busy(world_, job_.node, use);
     const bool copies = moved_by_copies(world_);
     CollectiveTimer timer(job_.runtime.exec());
     std::vector<machine::CollectiveTime> collectives;
@@ -199,22 +217,29 @@ class Calibration {
   void read_files() {
     comm::agree_on_root(world_, 0, [&] {
       profile::require_writable(arguments_.out, kOutRemedy);
-      if (!arguments_.base.empty()) base_ = machine::read(arguments_.base);
+      std::vector<base::NamedFile> read;
+      for (const std::string& deck : arguments_.decks) read.push_back({"the deck", deck});
+      if (!arguments_.base.empty()) read_base();
       for (const std::string& file : arguments_.imports) {
         imports_.push_back(bench::read_import(file));
         for (const std::string& remark : imports_.back().remarks) warn("calibrate: " + remark);
-        require_other_file(imports_.back().file);
+        read.push_back({"--import", imports_.back().file});
       }
-      for (const std::string& deck : arguments_.decks) require_other_file(deck);
+      base::require_distinct("shard8 calibrate", {{"--out", arguments_.out}}, read);
     });
   }
 
-  /// Error(deck) if --out is a file that is only read.
-  void require_other_file(const std::string& read) const {
-    std::error_code ignored;
-    if (fs::equivalent(arguments_.out, read, ignored))
+  void read_base() {
+    base_ = machine::read(arguments_.base);
+    const auto kind = [](bool device) { return device ? "cuda" : "host"; };
+    if (base_->device != tensor::kDevice)
       base::fail(base::ExitCode::deck,
-                 "{}: error: --out would replace this file, which is read: give --out another one", read);
+                 "shard8 calibrate: --base {} is of machine.kind {}, but ranks compute on {} here: give a file "
+                 "of this kind, or leave --base out",
+                 arguments_.base, kind(base_->device), kind(tensor::kDevice));
+    if (const std::string here = train::machine_name(); !base_->device_name.empty() && base_->device_name != here)
+      warn(fmt::format("calibrate: --base {} is of '{}', this is '{}': what is not measured here is of the other one",
+                       arguments_.base, base_->device_name, here));
   }
 
   void load_decks() {
@@ -266,7 +291,8 @@ class Calibration {
   void write(const std::vector<machine::CollectiveTime>& collectives, const std::vector<machine::KernelTime>& memory,
              bool copies, double issue_us) {
     Machine m;
-    const int source = m.add_source(Source::Kind::measured, "here", source_text(job_, arguments_));
+    const int source = m.add_source(Source::Kind::measured, "here",
+                                    source_text(job_, arguments_) + (busy_ ? "; the machine was busy" : ""));
     add_device(m, job_, source);
     m.name = arguments_.name.empty() ? plain_name(m.device_name) : arguments_.name;
     m.copies_in_node = copies;
@@ -327,6 +353,7 @@ class Calibration {
   std::vector<bench::ImportedRows> imports_;  ///< on rank 0
   std::vector<deck::Config> decks_;
   std::vector<bench::DeckTimes> times_;
+  bool busy_ = false;  ///< on rank 0
 };
 
 }  // namespace

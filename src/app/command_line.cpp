@@ -15,6 +15,7 @@
 #include "app/option_values.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 
 namespace shard8::app {
@@ -165,7 +166,7 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   const auto add = [&](const char* name, const char* help) {
     CLI::App* what = add_deck_command(*bench, arguments.deck, name, help);
     what->parse_complete_callback([&arguments, name] { arguments.what = name; });
-    what->add_option("--json", arguments.json, "a file for all figures");
+    what->add_option("--json", arguments.json, "a file for all figures")->check(kNotEmpty);
     return what;
   };
   const auto number = [](CLI::App* what, const char* name, int& value, const char* help, int least, int most) {
@@ -173,20 +174,21 @@ void add_bench_command(CLI::App& app, BenchArguments& arguments) {
   };
   add("gemm", "the deck's matrix products, on GPUs");
   CLI::App* collective = add("collective", "the collectives of the deck's groups, over sizes");
-  collective->add_option("--min", arguments.least, "the smallest size")->capture_default_str();
-  collective->add_option("--max", arguments.most, "the largest size (16MiB on hosts, 512MiB on GPUs)");
+  collective->add_option("--min", arguments.least, "the smallest size")->capture_default_str()->check(kNotEmpty);
+  collective->add_option("--max", arguments.most, "the largest size (16MiB on hosts, 512MiB on GPUs)")
+      ->check(kNotEmpty);
   number(collective, "--factor", arguments.factor, "from one size to the next", 2, 1024);
   number(collective, "--warmup", arguments.warmup, "calls that are not timed", 1, 100000);
   number(collective, "--iterations", arguments.iterations, "calls in a row that are timed", 1, 100000);
   collective->add_flag("!--no-check", arguments.check, "on hosts: do not check the data");
   CLI::App* overlap =
       add("overlap", "exchanges of tensor and expert groups, alone and with products, overlapped and plain");
-  overlap->add_option("--csv", arguments.csv, "a file for all figures");
+  overlap->add_option("--csv", arguments.csv, "a file for all figures")->check(kNotEmpty);
   number(overlap, "--blocks", arguments.blocks, "how often all variants are timed", 1, 1000);
   number(overlap, "--repetitions", arguments.repetitions, "calls of each variant in a block, in turns", 1, 100000);
   CLI::App* checkpoint = add("checkpoint", "saving and loading a checkpoint, and a plain write");
   number(checkpoint, "--runs", arguments.runs, "how often", 1, 40);
-  checkpoint->add_option("--dir", arguments.dir, "the folder to write to (output.dir)");
+  checkpoint->add_option("--dir", arguments.dir, "the folder to write to (output.dir)")->check(kNotEmpty);
   checkpoint->add_flag("!--no-evict", arguments.evict, "load from the page cache");
 }
 
@@ -311,6 +313,10 @@ void add_compare(CLI::App& app, CompareArguments& arguments) {
       ->excludes("--loss");
   compare->add_flag("--json", arguments.json, "as JSON");
   compare->parse_complete_callback([&arguments] {
+    if (arguments.paths.size() < 2 && !arguments.envelope.empty())
+      throw CLI::ArgumentMismatch(
+          fmt::format("--envelope takes '{}' for its FILE, which leaves {}: write --envelope behind the runs",
+                      arguments.envelope, base::count(std::ssize(arguments.paths), "RUN", "RUNs")));
     if (arguments.paths.size() < 2) throw CLI::ArgumentMismatch::AtLeast("RUN", 2, arguments.paths.size());
   });
 }

@@ -31,10 +31,9 @@ std::string name_in(const train::TrainingFile& training, const std::string& key,
 }
 
 /// The summaries of a training's legs in the folder, by leg.
-std::map<std::int64_t, profile::LegSummary> summaries_of(const fs::path& folder, const fs::path& name,
+std::map<std::int64_t, profile::LegSummary> summaries_of(const fs::path& folder, const std::string& name,
                                                          const std::string& training) {
   std::map<std::int64_t, profile::LegSummary> found;
-  const std::string begin = name.stem().string() + ".leg_";
   std::error_code error;
   const auto names = base::names_in(folder, error);
   if (error)
@@ -42,7 +41,7 @@ std::map<std::int64_t, profile::LegSummary> summaries_of(const fs::path& folder,
                folder.string(), error.message());
   for (const std::string& file : names) {
     const fs::path path = folder / file;
-    if (file != name && !(file.starts_with(begin) && path.extension() == name.extension())) continue;
+    if (file != name && !profile::leg_of_name(file, name)) continue;
     const auto summary = profile::read_leg_summary(io::text_of(path.string()), path.string());
     if (summary.training == training) found.emplace(summary.leg, summary);
   }
@@ -86,6 +85,9 @@ bool is_skeleton_folder(const fs::path& folder) {
 int history_command(const HistoryArguments& arguments) {
   const fs::path folder = arguments.folder;
   const auto training = train::read_training_file(folder.string());
+  if (!training && !base::kind_of_file(folder).is_there())
+    base::fail(base::ExitCode::deck, "{}: error: it does not exist: give the output.dir of a run that trained",
+               folder.string());
   if (!training && is_skeleton_folder(folder))
     base::fail(base::ExitCode::deck,
                "{}: error: it is the output.dir of a skeleton run, which trains nothing: give the output.dir of a run "

@@ -103,17 +103,15 @@ bool RunOutput::is_also(const std::string& checkpoint_dir) const {
 
 namespace {
 
-/// "summary.json" to "summary.leg_2.json".
-std::string with_number(const std::string& name, const char* what, std::int64_t number) {
+/// "summary.json" to "summary.skeleton_2.json".
+std::string name_of_skeleton(const std::string& name, std::int64_t number) {
   const fs::path path(name);
-  return fmt::format("{}.{}_{}{}", path.stem().string(), what, number, path.extension().string());
+  return fmt::format("{}.skeleton_{}{}", path.stem().string(), number, path.extension().string());
 }
 
 /// Whether a name is that of a report, or of a report of an earlier leg.
 bool is_report(const std::string& name, const std::string& report) {
-  const fs::path path(report);
-  const std::string begin = path.stem().string() + ".leg_", end = path.extension().string();
-  return name == report || (name.size() > begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end));
+  return name == report || profile::leg_of_name(name, report).has_value();
 }
 
 /// The names that a training which is replaced may have used in output.dir: those of this run's deck, and those of its
@@ -308,25 +306,22 @@ void RunOutput::keep_reports(Told& told) {
     if (!fs::is_regular_file(path(name), ignored)) continue;
     std::int64_t leg = std::max<std::int64_t>(last, 1);
     if (name == config_.summary) leg = profile::leg_of_summary(io::text_of(path(name).string())).value_or(leg);
-    while (fs::exists(path(with_number(name, "leg", leg)), ignored)) ++leg;
-    move_file(path(name), path(with_number(name, "leg", leg)));
+    while (fs::exists(path(profile::name_of_leg(name, leg)), ignored)) ++leg;
+    move_file(path(name), path(profile::name_of_leg(name, leg)));
   }
 }
 
 /// What a skeleton run reported is of no leg.
 void RunOutput::keep_skeleton(Told& told) {
-  constexpr const char* kSkeleton = "skeleton";
   std::int64_t number = 1;
   std::error_code ignored;
   const auto all = reports();
-  const auto taken = [&](const std::string& name) {
-    return fs::exists(path(with_number(name, kSkeleton, number)), ignored);
-  };
+  const auto taken = [&](const std::string& name) { return fs::exists(path(name_of_skeleton(name, number)), ignored); };
   while (std::any_of(all.begin(), all.end(), taken)) ++number;
   std::vector<std::string> kept;
   for (const std::string& name : all) {
     if (!fs::is_regular_file(path(name), ignored)) continue;
-    kept.push_back(with_number(name, kSkeleton, number));
+    kept.push_back(name_of_skeleton(name, number));
     move_file(path(name), path(kept.back()));
   }
   told.lines.push_back(

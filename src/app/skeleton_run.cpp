@@ -177,7 +177,7 @@ class SkeletonRun {
     const MemoryFigures memory = memory_figures(assembly_, memory_growth(baseline_, memory_peak()));
     profile::SummaryInput summary = summary_input(deck_.echo, assembly_, memory);
     summary.command = command_;
-    summary.end = {.reason = train::name_of(stop_), .next_step = loop.last.step + 1, .steps = config().run.steps};
+    summary.end = {.reason = train::name_of(stop_), .next_step = loop.last.step + 1, .steps = steps_.end};
     summary.leg_times = {.began = process_began_,
                          .ended = base::unix_now(),
                          .start_up_s = first_step_began_ - process_began_,
@@ -185,7 +185,7 @@ class SkeletonRun {
                          .held_up_s = 0,
                          .after_last_s = 0};
     if (stop_)
-      logger_.info("\n{} after {} of {} steps: a skeleton writes no checkpoint", train::name_of(stop_),
+      logger_.info("\nstopped by {} before step {} of {}; a skeleton writes no checkpoint", train::name_of(stop_),
                    loop.last.step + 1, steps_.end);
     logger_.info("\n{}{}", to_text(memory), world_.rank() == 0 ? profile::to_text(report) : std::string());
     output_.write(report, summary);

@@ -11,14 +11,17 @@
 #include "app/device.hpp"
 #include "app/job.hpp"
 #include "app/process.hpp"
+#include "base/distinct_files.hpp"
 #include "base/error.hpp"
 #include "base/plain_file.hpp"
+#include "base/rank_file_name.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/masters.hpp"
 #include "comm/launch.hpp"
 #include "deck/number.hpp"
+#include "deck/written_files.hpp"
 #include "io/io_thread.hpp"
 #include "kernels/libraries.hpp"
 #include "model/huggingface_config.hpp"
@@ -143,18 +146,38 @@ trace::TimelineChoice choice_of(const TraceArguments& arguments, const trace::Ru
   return {.layer = arguments.layer, .step = arguments.step};
 }
 
+/// The file of one rank below --ranks.
+fs::path rank_file(const TraceArguments& arguments, int rank) {
+  return fs::path(arguments.ranks) / fmt::format("rank{:04}.json", rank);
+}
+
+/// Error(deck) if a file that is written is one of the run's, or if two are one. `merged`: empty for none.
+void require_own_files(const TraceArguments& arguments, const trace::RunTrace& run, const fs::path& merged) {
+  const fs::path folder = arguments.folder;
+  std::vector<base::NamedFile> written, read;
+  if (!merged.empty()) written.push_back({"--output", merged});
+  if (!arguments.timeline.empty()) written.push_back({"--timeline", arguments.timeline});
+  for (const trace::RankTrace& rank : run.ranks) {
+    if (!arguments.ranks.empty()) written.push_back({"--ranks", rank_file(arguments, rank.rank)});
+    read.push_back({"the run's trace", folder / base::rank_file_name(run.name, rank.rank)});
+  }
+  for (const deck::WrittenFile& file : deck::written_files(deck::OutputConfig()))
+    read.push_back({"a file of the run", folder / file.name});
+  base::require_distinct("shard8 trace", written, read);
+}
+
 }  // namespace
 
 int trace_command(const TraceArguments& arguments) {
   const trace::RunTrace run = trace::read_run(arguments.folder, arguments.name);
   const bool merge =
       !arguments.output.empty() || (arguments.ranks.empty() && arguments.chakra.empty() && arguments.timeline.empty());
-  if (merge)
-    write(arguments.output.empty() ? fs::path(arguments.folder) / run.name : fs::path(arguments.output),
-          trace::kineto_of_all(run.ranks), "--output a file in");
+  const fs::path merged = arguments.output.empty() ? fs::path(arguments.folder) / run.name : fs::path(arguments.output);
+  require_own_files(arguments, run, merge ? merged : fs::path());
+  if (merge) write(merged, trace::kineto_of_all(run.ranks), "--output a file in");
   if (!arguments.ranks.empty())
     for (const trace::RankTrace& rank : run.ranks)
-      write(fs::path(arguments.ranks) / fmt::format("rank{:04}.json", rank.rank), trace::kineto_of(rank), "--ranks");
+      write(rank_file(arguments, rank.rank), trace::kineto_of(rank), "--ranks");
   if (!arguments.chakra.empty()) {
     const fs::path folder = arguments.chakra;
     for (const trace::RankTrace& rank : run.ranks)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -101,6 +102,9 @@ std::string to_text(const GemmRows& rows);
 /// in ms; what was not timed or searched is null.
 std::string to_json(const GemmRows& rows, const Measured& measured);
 
+/// The layout of the JSON of `bench collective`.
+inline constexpr int kCollectivesSchema = 1;
+
 struct CollectiveSettings {
   std::uint64_t least = 64 << 10, most = 16 << 20;  ///< bytes of the smallest and the largest whole
   int factor = 8;                                   ///< from one size to the next
@@ -143,9 +147,10 @@ std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSet
 
 struct CheckpointSettings {
   int runs = 5;
-  std::string dir;            ///< a folder in it, which must not exist before, is made and removed
-  bool evict = true;          ///< pages of the files are evicted before they are loaded
-  train::RunDescription run;  ///< for the manifests
+  std::string dir;                  ///< a folder in it, which must not exist before, is made and removed
+  bool evict = true;                ///< pages of the files are evicted before they are loaded
+  train::RunDescription run;        ///< for the manifests
+  std::function<bool()> signalled;  ///< whether a signal requests that this rank stops; empty: never
 };
 
 /// Seconds of the slowest rank, and bytes/s of all ranks and of the slowest one, of one transfer.

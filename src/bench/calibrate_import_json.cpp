@@ -11,6 +11,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "bench/bench.hpp"
 #include "bench/calibrate_import_file.hpp"
 
 namespace shard8::bench {
@@ -186,6 +187,10 @@ void read_gemm(Import& import, const Json& json) {
 
 void read_bench_collectives(Import& import, const Json& json) {
   import.any_distance = true;
+  const Json& schema = member_or(json, "schema", kNoValues);
+  if (schema.is_number() && schema != kCollectivesSchema)
+    refuse_import(import.file + ": schema",
+                  fmt::format("it is {}, this program reads {}", schema.dump(), kCollectivesSchema), kMeasureAgain);
   std::size_t i = 0;
   for (const Json& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
@@ -204,6 +209,7 @@ void read_bench_collectives(Import& import, const Json& json) {
     }
     import.add(*op, number_at(row, "size", place), number_at(row, "time_us", place), place);
   }
+  require_right(json, "out_of_bounds", import.file);
 }
 
 }  // namespace

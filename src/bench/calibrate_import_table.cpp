@@ -50,6 +50,16 @@ void each_line(const Import& import, const Line& line) {
   }
 }
 
+/// Error(deck) if a line whose first word is no number is a row all the same: it has a word below each of two columns
+/// or more, and most are numbers. Launchers' lines are not.
+void require_no_row(const Words& words, const Words& columns, const std::string& place) {
+  const auto numbers =
+      std::count_if(words.begin(), words.end(), [](const auto& word) { return number(word).has_value(); });
+  if (columns.size() > 1 && words.size() == columns.size() && 2 * numbers >= std::ssize(words))
+    refuse_import(place, fmt::format("size is '{}', but must be a number of bytes", base::quotable(words[0])),
+                  kMeasureAgain);
+}
+
 [[noreturn]] void refuse_columns(const Words& words, std::size_t columns, const std::string& place) {
   refuse_import(place,
                 fmt::format("it has {} of {} columns{}", words.size(), columns,
@@ -131,6 +141,7 @@ class NcclTable : Table {
 
   void row(const Words& words, const std::string& place) {
     const auto size = number(words[0]);
+    if (!size) require_no_row(words, columns_, place);
     if (!size || *size == 0) return;  // a line of the launcher or of NCCL_DEBUG, or a size of 0
     if (columns_.empty())
       refuse_import(place, "it has values, but no line above names the columns ('#  size  count …')");
@@ -226,6 +237,7 @@ class OsuTable : Table {
   void row(const Words& words, const std::string& place) {
     const auto size = number(words[0]);
     last_.clear();
+    if (!size) require_no_row(words, columns_, place);
     if (!size || *size == 0 || left_out_) return;  // a line of the launcher, or a size of 0
     const Collective kind = import_.need(op_);
     import_.need_shape();

@@ -109,17 +109,28 @@ class Bench {
     for (int i = 0; i < settings_.runs; ++i) {
       CheckpointRun& run = bench.runs.emplace_back();
       done_ = kEvery * (2 * i + 1) + 1;
+      refuse_to_go_on();
       run.plain = plain();
+      refuse_to_go_on();
       run.save = save();
       bench.bytes = last_bytes_;
       run.load = load();
       done_ = kEvery * (2 * i + 2);
+      refuse_to_go_on();
       save_while_training(run);
     }
     return bench;
   }
 
  private:
+  /// AgreedError(failed) once a signal requests a stop, so that the folder is removed. Collective.
+  void refuse_to_go_on() const {
+    comm::agree(world_, [&] {
+      if (settings_.signalled && settings_.signalled())
+        base::fail(base::ExitCode::failed, "stopped by a signal; {} is removed", folder_.path());
+    });
+  }
+
   train::Say say() {
     return [this](const std::string& text) { said_ += (said_.empty() ? "" : "; ") + text; };
   }
@@ -205,7 +216,7 @@ class Bench {
       const std::string path = fmt::format("{}/plain.{}", folder_.path(), world_.rank());
       const std::vector<std::byte> buffer(io::kShardBlock, std::byte{0x5a});
       const auto began = Clock::now();
-      io::RawFile file = io::RawFile::create(path);
+      io::RawFile file = io::RawFile::create(path, io::RawFile::Content::weights);  // for the advice on full disks
       for (std::uint64_t at = 0; at < own_bytes_; at += buffer.size())
         file.write(std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), own_bytes_ - at)), at);
       file.sync();

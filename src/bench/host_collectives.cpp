@@ -233,7 +233,7 @@ std::string to_text(std::span<const CollectiveFigures> rows) {
 
 std::string to_json(std::span<const CollectiveFigures> rows, const CollectiveSettings& settings,
                     const Measured& measured) {
-  Json object{{"schema", 1},
+  Json object{{"schema", kCollectivesSchema},
               {"machine", measured.machine},
               {"version", measured.version},
               {"commit", measured.commit},

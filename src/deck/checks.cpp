@@ -15,6 +15,7 @@
 #include "deck/choices.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
+#include "deck/number.hpp"
 #include "deck/overlap.hpp"
 #include "deck/trace_steps.hpp"
 #include "deck/written_files.hpp"
@@ -274,6 +275,15 @@ void check_training(const Checker& check, const Config& config) {
         fmt::format("{} is not less than {}", check.shown("run.timing_skip"), check.shown("run.steps")),
         fmt::format("no step would be left to time: set run.timing_skip to at most {}, or run.steps to at least {}",
                     config.run.steps - 1, config.run.timing_skip + 1));
+  }
+  constexpr double kSeconds = 60;  // of a minute
+  const RunConfig& r = config.run;
+  if (check.sound({"run.margin_s", "run.time_limit_min"}) && r.time_limit_min > 0 &&
+      r.margin_s >= kSeconds * r.time_limit_min) {
+    check.fail({"run.margin_s", "run.time_limit_min"},
+               fmt::format("{} is not less than {}, which is {} s", check.shown("run.margin_s"),
+                           check.shown("run.time_limit_min"), format_real(kSeconds * r.time_limit_min)),
+               "every run would stop after its first step: set run.margin_s to less");
   }
 }
 

@@ -19,11 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const fs::path& file) {
+/// The first line of a zone's file `name`, or why it cannot be read.
+std::optional<std::string> name_of_zone(const fs::path& zone, std::string& error) {
+  const fs::path file = zone / "name";
+  errno = 0;
   std::ifstream in(file);
   std::string line;
-  std::getline(in, line);
-  return line;
+  if (in && std::getline(in, line)) return line;
+  const int code = errno;
+  error = fmt::format("{} cannot be read: {}", file.string(), code == 0 ? "it is empty" : std::strerror(code));
+  return std::nullopt;
 }
 
 /// The number in the file, or why there is none.
@@ -105,17 +110,24 @@ EnergySources rapl_counters(const fs::path& root) {
   std::map<std::string, std::string> packages;  // by zone
   for (const auto& [zone, path] : zones) {
     if (std::count(zone.begin(), zone.end(), ':') != 1) continue;
-    if (std::string name = first_line(path / "name"); name.starts_with("package")) {
-      add(sources, EnergyKind::package, name, path);
-      packages.emplace(zone, std::move(name));
+    std::string why;
+    auto name = name_of_zone(path, why);
+    if (!name) {
+      sources.missing.push_back({EnergyKind::package, std::move(why)});
+    } else if (name->starts_with("package")) {
+      add(sources, EnergyKind::package, *name, path);
+      packages.emplace(zone, std::move(*name));
     }
   }
   for (const auto& [zone, path] : zones) {
     const auto of = packages.find(zone.substr(0, zone.rfind(':')));
-    if (of != packages.end() && std::count(zone.begin(), zone.end(), ':') == 2 && first_line(path / "name") == "dram")
-      add(sources, EnergyKind::dram, of->second + "/dram", path);
+    if (of == packages.end() || std::count(zone.begin(), zone.end(), ':') != 2) continue;
+    std::string why;
+    const auto name = name_of_zone(path, why);
+    if (!name) sources.missing.push_back({EnergyKind::dram, std::move(why)});
+    if (name == "dram") add(sources, EnergyKind::dram, of->second + "/dram", path);
   }
-  if (packages.empty())
+  if (packages.empty() && sources.missing.empty())
     sources.missing.push_back(
         {EnergyKind::package,
          fmt::format("{} has no zone intel-rapl:N of a processor: load the kernel's module intel_rapl_msr; virtual "

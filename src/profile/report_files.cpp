@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -377,6 +378,19 @@ Json value_of_training(const std::string& text, const char* key) {
 }
 
 }  // namespace
+
+std::string name_of_leg(const std::string& file, std::int64_t leg) {
+  const std::filesystem::path path(file);
+  return fmt::format("{}.leg_{}{}", path.stem().string(), leg, path.extension().string());
+}
+
+std::optional<std::int64_t> leg_of_name(const std::string& name, const std::string& file) {
+  const std::size_t digits = std::filesystem::path(file).stem().string().size() + std::string_view(".leg_").size();
+  std::int64_t leg = 0;
+  if (name.size() <= digits) return std::nullopt;
+  std::from_chars(name.data() + digits, name.data() + name.size(), leg);
+  return leg > 0 && name == name_of_leg(file, leg) ? std::optional(leg) : std::nullopt;
+}
 
 std::optional<std::int64_t> leg_of_summary(const std::string& text) {
   const Json leg = value_of_training(text, "leg");

@@ -26,6 +26,11 @@ void write_timing(const std::filesystem::path& path, const Report& report);
 /// training, inputs and totals nor a leg.
 inline constexpr int kSummarySchema = 2;
 
+/// What a file of an earlier leg is called: "summary.leg_2.json" for leg 2 of "summary.json".
+std::string name_of_leg(const std::string& file, std::int64_t leg);
+/// The leg of such a name, from 1; nothing if `name` is not that of an earlier leg of `file`.
+std::optional<std::int64_t> leg_of_name(const std::string& name, const std::string& file);
+
 /// The number of the leg that wrote the summary.json with this text; nothing if the text has no such number, as in
 /// schema 1, or is no JSON.
 std::optional<std::int64_t> leg_of_summary(const std::string& text);

@@ -11,6 +11,7 @@
 #include "checkpoint/directory.hpp"
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
+#include "deck/number.hpp"
 #include "deck/written_files.hpp"
 #include "train/checkpoints.hpp"
 #include "train/restart_deck.hpp"
@@ -32,7 +33,8 @@ std::vector<checkpoint::StateTensor> without_fp8(std::vector<checkpoint::StateTe
   return tensors;
 }
 
-std::vector<std::string> remarks_of(const RestartPoint& point, const RunDescription& run, bool starts_fp8) {
+std::vector<std::string> remarks_of(const RestartPoint& point, const deck::Config& config, const RunDescription& run,
+                                    bool starts_fp8) {
   std::vector<std::string> remarks;
   for (const DeckChange& change : deck_changes(point.manifest.deck, run.deck))
     remarks.push_back("changed    " + text_of(change));
@@ -43,10 +45,15 @@ std::vector<std::string> remarks_of(const RestartPoint& point, const RunDescript
         "inputs     not compared: the checkpoint is of an early version, which kept no digests of them");
   if (starts_fp8)
     remarks.emplace_back("converted  weights in FP8 are cast from the masters; scales and histories begin anew");
-  if (point.decay_steps)
-    remarks.push_back(
-        fmt::format("schedule   decays over {} steps, as in the checkpoint; set optimizer.decay_steps to change it",
-                    *point.decay_steps));
+  if (point.decay_steps) {
+    const std::int64_t steps = *point.decay_steps;
+    remarks.push_back(fmt::format(
+        "schedule   decays over {} steps, as in the checkpoint; set optimizer.decay_steps to change it{}", steps,
+        steps >= config.run.steps
+            ? ""
+            : fmt::format(": steps {} to {} have the learning rate optimizer.min_lr, {}", steps + 1, config.run.steps,
+                          deck::format_real(config.optimizer.min_lr))));
+  }
   return remarks;
 }
 
@@ -192,7 +199,7 @@ std::optional<RestartPoint> restore(const RestartPoints& restart, Assembly& asse
       assembly.begin_at(point->manifest.step, point->manifest.sequences);
       point->decay_steps = saved_decay(point->manifest.deck, run.deck);
       if (point->decay_steps) assembly.set_decay_steps(*point->decay_steps);
-      point->remarks = remarks_of(*point, run, starts_fp8);
+      point->remarks = remarks_of(*point, assembly.setup().config, run, starts_fp8);
       return point;
     } catch (const comm::AgreedError& e) {
       const bool last = at + 1 == restart.start.points.size();

@@ -192,6 +192,10 @@ TEST(CalibrateImport, NcclTablesThatContradictThemselvesAreRefused) {
               "f.txt:11: error: ", "size is 0.5, but must be a whole number of bytes from 1 to 1e18");
   expect_said(message("f.txt", run_of("all_gather_perf", " 1e18 16 float none -1 9 1 1 0 9 1 1 0\n")),
               "f.txt:11: error: ", "size is 1e+18");
+  expect_said(message("f.txt", run_of("all_gather_perf", " 32M 16 float none -1 9 1 1 0 9 1 1 0\n")),
+              "f.txt:11: error: ", "size is '32M', but must be a number of bytes");
+  expect_said(message("f.txt", "# OSU MPI Allgather Latency Test\n# Size Avg Latency(us)\n1M 12.5\n", ":1x2"),
+              "f.txt:3: error: ", "size is '1M'");
   expect_said(message("g.txt", run_of("all_gather_perf", row_of(64, "1e300"))),
               "g.txt:11: error: ", "a time is 1e+300 us");
   expect_said(message("g.txt", run_of("all_gather_perf", row_of(64, "1e999"))), "g.txt:11: error: ", "time is '1e999'");
@@ -318,6 +322,13 @@ TEST(CalibrateImport, JsonThatContradictsItself) {
   std::string wrong = own;
   wrong.replace(wrong.find("nwrong\": 0"), 10, "nwrong\": 5");
   expect_said(message("j.json", "{\"results\": [" + wrong + "]}"), "j.json: results[0]: error: ", "nwrong is 5");
+  expect_said(message("n.json", "{\"results\": [" + own + "], \"out_of_bounds\": 2}"),
+              "n.json: error: ", "out_of_bounds is 2");
+  expect_said(message("o.json", "{\"schema\": 2, \"results\": [" + own + "]}"),
+              "o.json: schema: error: ", "it is 2, this program reads 1");
+  EXPECT_EQ(
+      Given("p.json", "{\"schema\": 1, \"results\": [" + own + "], \"out_of_bounds\": 0}").read().collectives.size(),
+      1u);
   // Groups of one size in a bench collective.
   std::string slower = own;
   slower.replace(slower.find("us\": 1"), 6, "us\": 5");

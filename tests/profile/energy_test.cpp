@@ -198,6 +198,21 @@ TEST(Rapl, two_packages_and_their_memory_but_nothing_twice) {
   EXPECT_EQ(sources.counters[0]->read().counts, 5000000u);
 }
 
+TEST(Rapl, zones_whose_names_cannot_be_read_are_said) {
+  const Folder folder;
+  folder.zone("intel-rapl:0", "package-0", 5, 262143328850);
+  folder.zone("intel-rapl:0:0", "dram", 6, 65712999613);
+  folder.zone("intel-rapl:1", "package-1", 7, 262143328850);
+  fs::remove(folder.path() / "intel-rapl:1/name");
+  fs::remove(folder.path() / "intel-rapl:0:0/name");
+  const EnergySources sources = rapl_counters(folder.path());
+  ASSERT_EQ(sources.counters.size(), 1u);
+  ASSERT_EQ(sources.missing.size(), 2u);
+  EXPECT_EQ(sources.missing[0].kind, EnergyKind::package);
+  EXPECT_NE(sources.missing[0].why.find("intel-rapl:1/name cannot be read: No such file"), std::string::npos);
+  EXPECT_EQ(sources.missing[1].kind, EnergyKind::dram);
+}
+
 TEST(Rapl, a_package_wraps_around_between_samples) {
   const Folder folder;
   folder.zone("intel-rapl:0", "package-0", 262143000000, 262143328850);

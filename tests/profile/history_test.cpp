@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/utc.hpp"
+#include "profile/report_files.hpp"
 
 namespace shard8::profile::tests {
 namespace {
@@ -217,6 +218,16 @@ TEST(Older, what_is_not_recorded_is_said) {
   EXPECT_EQ(h.legs[1].notes[0], "begin, end and start-up are known to the second (before 0.3)");
   EXPECT_NEAR(h.goodput(), 20.0 / 52, 1e-9);
   expect_sum(h);
+}
+
+TEST(Older, legs_by_the_names_of_their_files) {
+  for (const char* file : {"summary.json", "summary", ".json", "a.b.csv", "x.leg_3.json"})
+    for (const std::int64_t leg : {1, 2, 10}) EXPECT_EQ(leg_of_name(name_of_leg(file, leg), file), leg) << file;
+  EXPECT_EQ(name_of_leg("summary.json", 2), "summary.leg_2.json");
+  for (const char* name : {"summary.json", "summary.leg_.json", "summary.leg_0.json", "summary.leg_-1.json",
+                           "summary.leg_02.json", "summary.leg_two.json", "summary.leg_2.csv", "summary.leg_2",
+                           "summary.leg_2.json.tmp", "my_summary.leg_2.json", "summary.leg_99999999999999999999.json"})
+    EXPECT_EQ(leg_of_name(name, "summary.json"), std::nullopt) << name;
 }
 
 TEST(Older, a_leg_whose_files_are_elsewhere) {

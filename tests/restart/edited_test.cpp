@@ -229,7 +229,9 @@ TEST_F(Schedule, ADefaultIsThatOfTheCheckpoint) {
 TEST_F(Schedule, DoesNotBend) {
   const auto whole = run({"output.dir=whole", "checkpoint.restart=none", "run.steps=6"});
   ASSERT_EQ(whole.code, 0) << whole.output;
-  expect_goes_on({"run.steps=12"}, {"schedule   decays over 6 steps"});
+  expect_goes_on({"run.steps=12"},
+                 {"schedule   decays over 6 steps, as in the checkpoint; set optimizer.decay_steps to "
+                  "change it: steps 7 to 12 have the learning rate optimizer.min_lr, 0"});
   const auto rates = learning_rates(out() / "metrics.jsonl"),
              expected = learning_rates(folder_ / "whole/metrics.jsonl");
   ASSERT_EQ(rates.size(), 12U);

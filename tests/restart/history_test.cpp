@@ -186,7 +186,8 @@ TEST_P(History, OfFilesThatAreDamaged) {
     EXPECT_EQ(end.code, 2) << end.output;
     EXPECT_NE(end.output.find(text), std::string::npos) << end.output;
   };
-  expect_refused("nowhere", "error: there is no training.json in it: give the output.dir of a run that trained");
+  expect_refused("nowhere", "error: it does not exist: give the output.dir of a run that trained");
+  expect_refused(".", "error: there is no training.json in it: give the output.dir of a run that trained");
   expect_ends(75, {"run.stop_after=3"});
   const std::string summary = test::read_bytes(at("out/summary.json"));
   test::write_bytes(at("out/summary.json"), summary.substr(0, summary.size() / 2));

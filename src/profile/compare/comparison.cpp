@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "profile/compare/envelope.hpp"
 
@@ -40,7 +41,7 @@ Verdict judge_size(double a, double b, double percent) {
 
 /// Lists the texts that differ.
 void differ(std::vector<Difference>& out, const std::string& what, const RecordedRun::Texts& a,
-            const RecordedRun::Texts& b, bool (*counts)(const std::string&)) {
+            const RecordedRun::Texts& b, const std::function<bool(const std::string&)>& counts) {
   const auto value = [](const RecordedRun::Texts& texts, const std::string& name) -> std::string {
     const auto at = std::find_if(texts.begin(), texts.end(), [&](const auto& text) { return text.first == name; });
     return at == texts.end() ? "-" : at->second;
@@ -55,8 +56,10 @@ std::vector<Difference> differences(const RecordedRun& a, const RecordedRun& b) 
   std::vector<Difference> out;
   const auto all = [](const std::string&) { return true; };
   // Two runs have their own folders, and jobs their own numbers.
-  differ(out, "deck", a.deck, b.deck,
-         [](const std::string& name) { return name != "output.dir" && name != "checkpoint.dir"; });
+  differ(out, "deck", a.deck, b.deck, [&](const std::string& name) {
+    const bool unread = name == "data.path" && !(a.skeleton.empty() && b.skeleton.empty());  // by a skeleton
+    return name != "output.dir" && name != "checkpoint.dir" && !unread;
+  });
   if (a.projected.has_value() == b.projected.has_value()) differ(out, "version", a.version, b.version, all);
   if (!a.projected && !b.projected) differ(out, "run", a.run, b.run, all);
   if (a.projected || b.projected) return out;  // a projection ran nowhere

@@ -264,7 +264,9 @@ Json parse_summary(const fs::path& path) {
   }
   if (!summary.is_object()) refuse(path, "is no JSON object: the file is damaged or another kind of file");
   if (summary.contains("meshes"))
-    refuse(path, "is a sweep of many meshes, not a run; give one mesh: shard8 project without --sweep");
+    refuse(path,
+           "is a sweep of many meshes, not a run: give a run, or a projection of one mesh (shard8 project without "
+           "--sweep)");
   if (!summary.contains("schema")) return summary;
   const Json& schema = summary["schema"];
   if (!schema.is_number_unsigned() || schema < 1 || schema > kSummarySchema)
@@ -287,19 +289,9 @@ void set_errors(RecordedRun& run, const std::map<std::string, std::vector<double
   }
 }
 
-/// The number of the leg in a name as "summary.leg_2.json", which an earlier leg's summary has where output.summary is
-/// "summary.json"; 0 for another name.
-std::size_t leg_in(const fs::path& path, const fs::path& output_summary) {
-  const std::string name = path.stem().string(), begin = output_summary.stem().string() + ".leg_";
-  if (!name.starts_with(begin) || path.extension() != output_summary.extension()) return 0;
-  std::size_t leg = 0;
-  const auto [end, status] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), leg);
-  return status == std::errc() && end == name.data() + name.size() ? leg : 0;
-}
-
 /// The steps of an earlier leg, from 1, whose lines metrics.jsonl still has: later legs have cut those that they
 /// trained again. Versions before 0.2 do not say where a leg ended.
-Steps steps_of_leg(std::size_t leg, const Json& summary, const fs::path& folder) {
+Steps steps_of_leg(std::int64_t leg, const Json& summary, const fs::path& folder) {
   const Json& steps = json_member(summary, "steps");
   Steps own{json_value<std::int64_t>(steps, "first") - base::json_value_or<std::int64_t>(steps, "left_out", 0)};
   if (summary.contains("end"))
@@ -310,7 +302,7 @@ Steps steps_of_leg(std::size_t leg, const Json& summary, const fs::path& folder)
     const Json record = base::parse_json<Json>(text_of(training));
     base::in_json(record, [&] {
       const Json& legs = json_list(json_member(record, "legs"));
-      for (std::size_t later = leg; later < legs.size(); ++later)
+      for (auto later = static_cast<std::size_t>(leg); later < legs.size(); ++later)
         own.end = std::min(own.end, json_value<std::int64_t>(legs[later], "first_step"));
     });
   } catch (const base::JsonProblem& e) {
@@ -333,14 +325,14 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
     }
     const Json& output = json_member(json_member(summary, "deck"), "output");
     const fs::path metrics = path.parent_path() / plain(json_member(output, "metrics"));
-    const std::size_t leg = leg_in(path, plain(json_member(output, "summary")));
-    fs::path timing = path.parent_path() / plain(json_member(output, "timing"));
-    if (leg > 0)
-      timing.replace_filename(fmt::format("{}.leg_{}{}", timing.stem().string(), leg, timing.extension().string()));
+    const auto leg = leg_of_name(path.filename().string(), plain(json_member(output, "summary")));
+    std::string timing_name = plain(json_member(output, "timing"));
+    if (leg) timing_name = name_of_leg(timing_name, *leg);
+    const fs::path timing = path.parent_path() / timing_name;
     std::vector<double> step_s;
     if (run.skeleton.empty() && kind_of(metrics).is_there())
       step_s = read_metrics(metrics, json_value<std::int64_t>(json_member(summary, "steps"), "first"), run,
-                            leg == 0 ? Steps() : steps_of_leg(leg, summary, path.parent_path()));
+                            leg ? steps_of_leg(*leg, summary, path.parent_path()) : Steps());
     set_errors(run, kind_of(timing).is_there() ? read_timing(timing) : std::map<std::string, std::vector<double>>(),
                step_s);
   };
