@@ -14,7 +14,6 @@
 #include "app/node_memory.hpp"
 #include "app/run_report.hpp"
 #include "app/stop.hpp"
-#include "base/distinct_files.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "bench/bench.hpp"
@@ -228,10 +227,10 @@ void check_collective(const std::string& name, const deck::LoadResult& deck) {
 
 int bench_command(int argc, char** argv, const BenchArguments& arguments) {
   const std::string& what = arguments.what;
-  std::vector<base::NamedFile> written;
+  std::vector<profile::NamedFile> written;
   if (!arguments.csv.empty()) written.push_back({"--csv", arguments.csv});
   if (!arguments.json.empty()) written.push_back({"--json", arguments.json});
-  base::require_distinct("shard8 bench", written, {{"the deck", arguments.deck.path}});
+  profile::require_distinct("shard8 bench", written, {{"the deck", arguments.deck.path}});
   if (what == "gemm") require_devices("bench gemm");
   if (what == "collective") {  // errors of options; without --max the largest size depends on where ranks compute
     bytes_of(arguments.least, "shard8 bench: --min");

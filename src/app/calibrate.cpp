@@ -14,7 +14,6 @@
 #include "app/job.hpp"
 #include "app/node_memory.hpp"
 #include "app/run_report.hpp"
-#include "base/distinct_files.hpp"
 #include "base/log.hpp"
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
@@ -145,9 +144,7 @@ bool warn_of_busy(const comm::Communicator& world, const comm::Node& node, const
   const profile::ProcessorFigures figures = profile::processor_over_ranks(use, gather);
   const std::vector<std::string> hosts = gather.texts(node.host);
   if (!figures.busy()) return false;
-  std::string text = profile::busy_text(figures, hosts);
-  text.replace(0, text.find(": ") + 2, "calibrate: ");
-  warn(text.substr(0, text.find_last_not_of('\n') + 1));
+  warn("calibrate: " + profile::busy_text(figures, hosts));
   return true;
 }
 
@@ -217,7 +214,7 @@ class Calibration {
   void read_files() {
     comm::agree_on_root(world_, 0, [&] {
       profile::require_writable(arguments_.out, kOutRemedy);
-      std::vector<base::NamedFile> read;
+      std::vector<profile::NamedFile> read;
       for (const std::string& deck : arguments_.decks) read.push_back({"the deck", deck});
       if (!arguments_.base.empty()) read_base();
       for (const std::string& file : arguments_.imports) {
@@ -225,7 +222,7 @@ class Calibration {
         for (const std::string& remark : imports_.back().remarks) warn("calibrate: " + remark);
         read.push_back({"--import", imports_.back().file});
       }
-      base::require_distinct("shard8 calibrate", {{"--out", arguments_.out}}, read);
+      profile::require_distinct("shard8 calibrate", {{"--out", arguments_.out}}, read);
     });
   }
 

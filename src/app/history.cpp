@@ -80,24 +80,28 @@ bool is_skeleton_folder(const fs::path& folder) {
   return fs::is_regular_file(summary, ignored) && !profile::skeleton_of_summary(io::text_of(summary.string())).empty();
 }
 
+/// Error(deck) for a folder in which no training has written.
+[[noreturn]] void refuse(const fs::path& folder) {
+  if (!base::kind_of_file(folder).is_there())
+    base::fail(base::ExitCode::deck, "{}: error: it does not exist: give the output.dir of a run that trained",
+               folder.string());
+  if (is_skeleton_folder(folder))
+    base::fail(base::ExitCode::deck,
+               "{}: error: it is the output.dir of a skeleton run, which trains nothing: give the output.dir of a run "
+               "that trained",
+               folder.string());
+  base::fail(base::ExitCode::deck,
+             "{}: error: there is no {} in it: give the output.dir of a run that trained (shard8 check --files says "
+             "which folder that is)",
+             folder.string(), train::TrainingFile::kName);
+}
+
 }  // namespace
 
 int history_command(const HistoryArguments& arguments) {
   const fs::path folder = arguments.folder;
   const auto training = train::read_training_file(folder.string());
-  if (!training && !base::kind_of_file(folder).is_there())
-    base::fail(base::ExitCode::deck, "{}: error: it does not exist: give the output.dir of a run that trained",
-               folder.string());
-  if (!training && is_skeleton_folder(folder))
-    base::fail(base::ExitCode::deck,
-               "{}: error: it is the output.dir of a skeleton run, which trains nothing: give the output.dir of a run "
-               "that trained",
-               folder.string());
-  if (!training)
-    base::fail(base::ExitCode::deck,
-               "{}: error: there is no {} in it: give the output.dir of a run that trained (shard8 check --files says "
-               "which folder that is)",
-               folder.string(), train::TrainingFile::kName);
+  if (!training) refuse(folder);
   const std::string metrics = (folder / name_in(*training, "output.metrics", "metrics.jsonl")).string();
   const auto summaries =
       summaries_of(folder, name_in(*training, "output.summary", "summary.json"), training->identity.id);

@@ -11,7 +11,6 @@
 #include "app/device.hpp"
 #include "app/job.hpp"
 #include "app/process.hpp"
-#include "base/distinct_files.hpp"
 #include "base/error.hpp"
 #include "base/plain_file.hpp"
 #include "base/rank_file_name.hpp"
@@ -146,7 +145,7 @@ trace::TimelineChoice choice_of(const TraceArguments& arguments, const trace::Ru
   return {.layer = arguments.layer, .step = arguments.step};
 }
 
-/// The file of one rank below --ranks.
+/// The path of one rank's trace in the folder --ranks.
 fs::path rank_file(const TraceArguments& arguments, int rank) {
   return fs::path(arguments.ranks) / fmt::format("rank{:04}.json", rank);
 }
@@ -154,7 +153,7 @@ fs::path rank_file(const TraceArguments& arguments, int rank) {
 /// Error(deck) if a file that is written is one of the run's, or if two are one. `merged`: empty for none.
 void require_own_files(const TraceArguments& arguments, const trace::RunTrace& run, const fs::path& merged) {
   const fs::path folder = arguments.folder;
-  std::vector<base::NamedFile> written, read;
+  std::vector<profile::NamedFile> written, read;
   if (!merged.empty()) written.push_back({"--output", merged});
   if (!arguments.timeline.empty()) written.push_back({"--timeline", arguments.timeline});
   for (const trace::RankTrace& rank : run.ranks) {
@@ -163,7 +162,7 @@ void require_own_files(const TraceArguments& arguments, const trace::RunTrace& r
   }
   for (const deck::WrittenFile& file : deck::written_files(deck::OutputConfig()))
     read.push_back({"a file of the run", folder / file.name});
-  base::require_distinct("shard8 trace", written, read);
+  profile::require_distinct("shard8 trace", written, read);
 }
 
 }  // namespace

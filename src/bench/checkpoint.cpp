@@ -216,7 +216,7 @@ class Bench {
       const std::string path = fmt::format("{}/plain.{}", folder_.path(), world_.rank());
       const std::vector<std::byte> buffer(io::kShardBlock, std::byte{0x5a});
       const auto began = Clock::now();
-      io::RawFile file = io::RawFile::create(path, io::RawFile::Content::weights);  // for the advice on full disks
+      io::RawFile file = io::RawFile::create(path, io::RawFile::Content::other);
       for (std::uint64_t at = 0; at < own_bytes_; at += buffer.size())
         file.write(std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), own_bytes_ - at)), at);
       file.sync();

@@ -90,10 +90,10 @@ class Dataset {
   /// inspect().fingerprint.
   std::optional<io::Fingerprint> fingerprint() const { return inspect().fingerprint; }
 
-  /// How often each token occurs: (vocab), in the data of a training without the samples or slabs that data.validation
-  /// keeps, or else in all. Reads them once, piece by piece. Synthetic data gives 1 for each token. Error(failed) on a
-  /// token outside the vocabulary or a file that cannot be read. Asks between pieces whether to go on; if not, the
-  /// result has the pieces before.
+  /// Counts how often each token occurs; the shape of the result is (vocab). The data of a training count without the
+  /// samples or slabs that data.validation keeps out of it, those of a validation as a whole. Reads them once, piece by
+  /// piece. Synthetic data give 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot
+  /// be read. Asks between pieces whether to go on; if not, the result counts the pieces before.
   virtual std::vector<std::uint64_t> histogram(const GoesOn& goes_on = {}) const = 0;
 
  protected:
@@ -133,8 +133,8 @@ void input_fault(const std::function<void()>& action);
 /// loss of the best model that ignores the context. 0 if all counts are 0.
 double entropy_nats(std::span<const std::uint64_t> counts);
 
-/// The unigram entropy in nats of what histogram() counts, or of the part that was read when `goes_on` ended it. It
-/// reads all of that: call it on one rank.
+/// The unigram entropy, in nats, of the tokens that histogram() counts; where `goes_on` ends the reading, of those that
+/// were read before. As it may read whole files, one rank calls it.
 double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on = {});
 
 }  // namespace shard8::data

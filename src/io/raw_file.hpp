@@ -24,7 +24,7 @@ class RawFile {
   static constexpr std::uint64_t kDirectPage = 4096, kDirectMemory = 512;
 
   /// What a file holds, for the advice of errors.
-  enum class Content { checkpoint, weights };
+  enum class Content { checkpoint, other };
   /// Makes a new file, open for reading and writing. It is an error if the path exists.
   static RawFile create(const std::string& path, Content content = Content::checkpoint);
   static RawFile open_for_reading(const std::string& path);

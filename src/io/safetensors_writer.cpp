@@ -21,7 +21,7 @@ namespace {
 /// Makes the file; one of that name is removed first.
 RawFile create_anew(const std::string& path) {
   ::unlink(path.c_str());  // if this fails, create() says why
-  return RawFile::create(path, RawFile::Content::weights);
+  return RawFile::create(path, RawFile::Content::other);
 }
 
 /// The length in 8 bytes, then the header in JSON, filled up with spaces to a multiple of 8 bytes.

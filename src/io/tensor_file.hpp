@@ -47,8 +47,8 @@ class TensorFile {
   /// box.cols.
   void read_box(std::string_view name, const Box& box, float* out, std::int64_t row_stride) const;
 
-  /// The element (row, col) of a matrix, (row, 0) of a vector, as stored, without rounding: fp32 does not hold every
-  /// FP64. Errors are those of read_box().
+  /// The element (row, col) of a matrix, or (row, 0) of a vector, as the file has it, not rounded to fp32, which does
+  /// not hold every value of FP64. Throws the errors of read_box().
   double stored_value(std::string_view name, std::int64_t row, std::int64_t col) const;
 
  protected:
@@ -58,8 +58,8 @@ class TensorFile {
   /// Adds a tensor. Only the constructors of the formats call this.
   void add(std::string name, std::vector<std::int64_t> shape, std::string unreadable = {});
 
-  /// Reads the one element of a box, as stored, under the conditions of read_checked(). This one is for values that
-  /// fp32 holds.
+  /// Reads the one element of a box, without rounding, under the conditions of read_checked(). The function of the base
+  /// class reads it as fp32; formats that store FP64 have a function of their own.
   virtual double read_one(const std::string& name, const Box& box) const;
 
  private:

@@ -120,12 +120,7 @@ Sizes sizes_of(const Product& p, const Ideal& ideal) {
 /// The work of attention, in FLOPs: the causal half of the square, and on devices the blocks on its diagonal, which are
 /// computed whole, with what a block of rows costs besides. They count as 512 more tokens, which finds 12 entries of
 /// H100 and H200, each left out in turn, best: to 4 to 5 % on the mean, 6 to 8 % without.
-double attention_work(const Machine& machine, const Attention& a) {
-  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
-  const double more = machine.device ? 512 : 0;
-  return (a.backward ? 5 : 2) * n(a.shape.batch) * n(a.shape.heads) * n(a.shape.seq) * (n(a.shape.seq) + more) *
-         n(a.shape.head_dim);
-}
+double attention_work(const Machine& machine, const Attention& a) { return flops_of(a, machine.device ? 512 : 0); }
 
 Sizes sizes_of(const Attention& a) {
   // Blocks of query rows are what a device works on at once, whatever sequences and heads they are of.
@@ -136,6 +131,12 @@ Sizes sizes_of(const Attention& a) {
 Known known_by(double factor) { return factor > 1.0001 ? Known::outside : Known::between; }
 
 }  // namespace
+
+double flops_of(const Attention& a, double more) {
+  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
+  return (a.backward ? 5 : 2) * n(a.shape.batch) * n(a.shape.heads) * n(a.shape.seq) * (n(a.shape.seq) + more) *
+         n(a.shape.head_dim);
+}
 
 std::string_view name_of(Known known) {
   constexpr std::string_view names[kKnown] = {"entry", "between entries", "outside of entries", "rule"};
@@ -288,15 +289,16 @@ Estimate Times::kernel(std::string_view name, std::uint64_t bytes) const {
   if (!rows.empty()) {
     const auto size = static_cast<double>(bytes), smallest = rows.front().first, largest = rows.back().first;
     Estimate estimate = along(rows, size);
-    if (size < smallest && !own.empty() && !any.empty() && any.front().first < smallest) {
-      // As above the entries, but never faster than in proportion to the bytes: caches serve the small ones of `any`.
-      const double as_any = along(any, size).seconds / along(any, smallest).seconds;
-      estimate = {rows.front().second * std::clamp(as_any, size / smallest, 1.0), Known::rule,
-                  std::max(1.0, any.front().first / std::max(size, 1.0))};
-    }
-    if (size > largest && !own.empty() && !any.empty() && largest < any.back().first) {
-      estimate = {rows.back().second * along(any, size).seconds / along(any, largest).seconds, Known::rule,
-                  std::max(1.0, size / any.back().first)};  // the time grows as that of the entries `any`
+    if (!own.empty() && !any.empty()) {  // beyond its own entries the time follows that of the entries `any`
+      if (size < smallest && any.front().first < smallest) {
+        // Never faster than in proportion to the bytes: caches serve the small ones of `any`.
+        const double as_any = along(any, size).seconds / along(any, smallest).seconds;
+        estimate = {rows.front().second * std::clamp(as_any, size / smallest, 1.0), Known::rule,
+                    std::max(1.0, any.front().first / std::max(size, 1.0))};
+      }
+      if (size > largest && largest < any.back().first)
+        estimate = {rows.back().second * along(any, size).seconds / along(any, largest).seconds, Known::rule,
+                    std::max(1.0, size / any.back().first)};
     }
     if (size > largest) require(estimate.factor, fmt::format("{} of {} bytes", name, bytes), "kernels");
     if (own.empty()) estimate.known = Known::rule;  // smaller ones take the time of a launch, and are no error

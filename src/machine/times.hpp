@@ -42,6 +42,10 @@ struct Constants {
   double latency = 1;      ///< of latencies
 };
 
+/// FLOPs of the causal half of attention's products, of which forward has two and backward five, as if each query met
+/// keys of a sequence that is longer by `more` tokens.
+double flops_of(const operation::Attention& attention, double more = 0);
+
 /// An entry that a machine file may leave out, and does.
 struct NotGiven {
   std::string key;    ///< "network.latency_rank"
@@ -77,7 +81,7 @@ class Times {
   /// entries of the same width of a head.
   Estimate attention(const operation::Attention& attention) const;
   /// Linear in the bytes between two entries of the kernel's name. Without its own entries those of the name "any"
-  /// count, and without these device.bandwidth. Beyond its own largest entry a kernel grows as "any" does.
+  /// count, and without these device.bandwidth. Beyond its own entries a kernel grows and shrinks as "any" does.
   Estimate kernel(std::string_view name, std::uint64_t bytes) const;
   /// `bytes` of the whole. Inside a node: linear in the bytes between entries of the same operation, for another number
   /// of ranks by bus bandwidth. Between nodes: between entries of the same placement, else by the rule of rings.

@@ -59,7 +59,8 @@ std::vector<Json> same_as(const Json& value) {
   if (value == "gelu_new") return {value, "gelu_pytorch_tanh", "gelu_fast"};
   return {value};
 }
-/// A value of config.json and the name under which it is there.
+
+/// A value that messages compare with the deck's, and the key of config.json from which it comes.
 struct Found {
   std::string name;
   Json value;        ///< null: the key is absent, or null
@@ -67,7 +68,8 @@ struct Found {
 };
 constexpr const char* kByDefault = " (Hugging Face's default)";
 
-/// A positive integer of config.json, which may be written as 32.0; nothing if the value is none, or above 2^53.
+/// The value as a positive integer, 32.0 as 32; nothing if it is no positive integer, or above 2^53, from where on
+/// doubles do not hold every integer.
 std::optional<std::int64_t> count_of(const Json& value) {
   constexpr double kMost = 9007199254740992.0;
   if (!value.is_number()) return std::nullopt;

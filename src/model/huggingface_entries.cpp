@@ -28,7 +28,8 @@ std::vector<ConfigEntry> expert_entries(const deck::ModelConfig& m) {
           {"num_experts_per_tok", "moe.experts_per_token", m.moe.experts_per_token, 8}};
 }
 
-/// What Transformers takes for num_key_value_heads where config.json lacks it; null: num_attention_heads.
+/// The number of key and value heads that Transformers takes where config.json lacks num_key_value_heads. Null if it
+/// takes num_attention_heads then.
 Json default_kv_heads(const deck::ModelConfig& m) {
   if (is_mixtral(m)) return 8;
   if (is_qwen3_moe(m)) return 4;

@@ -247,14 +247,16 @@ void check_tied_head(const io::TensorFile& file, const deck::ModelConfig& model)
   }
 }
 
-/// The keys to look at where the tensor is missing.
+/// For an error: the deck's keys on which it depends whether the model has a tensor of this name.
 std::string_view keys_of_missing(std::string_view name) {
   if (is_norm_of_heads(name)) return "model.qk_norm";
   if (is_of_experts(name)) return "moe.experts, moe.dense_layers and model.qk_norm";
   return "model.arch, model.layers and model.tie_embeddings";
 }
 
-/// What to do about a tensor of another shape: the keys of experts and heads by their names, otherwise the group.
+/// For an error: the remedy for a tensor whose `shape` in the file is not the one that the model needs, `source`. For
+/// tensors of experts and norms of heads these are the deck's keys with the values that the file has, for others it is
+/// the group model as a whole.
 std::string remedy_of_shape(const std::vector<std::int64_t>& shape, const SourceBox& source, bool vector) {
   const std::string_view name = source.name;
   const bool is_down = name.ends_with("down_proj.weight") || name.ends_with("w2.weight");

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -58,6 +59,13 @@ fs::path behind_links(const fs::path& path) {
   const fs::path target = fs::weakly_canonical(path, error);
   if (error) return path;
   return fs::is_symlink(target, error) ? behind_links(target.parent_path() / fs::read_symlink(target, error)) : target;
+}
+
+/// The path without links. A path that the system cannot follow stays as it is: whoever opens it says why.
+fs::path without_links(const fs::path& path) {
+  std::error_code error;
+  auto canonical = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? path : canonical;
 }
 
 /// The name that a file has until it is complete. A link in a circle keeps its name: the system refuses to open it.
@@ -122,6 +130,21 @@ void require_writable(const fs::path& path, const std::string& remedy) {
   const bool existed = fs::symlink_status(written, ignored).type() != fs::file_type::not_found;
   std::fclose(open_file(path, written, "a", remedy));
   if (!existed) fs::remove(written, ignored);
+}
+
+void require_distinct(std::string_view command, const std::vector<NamedFile>& written,
+                      const std::vector<NamedFile>& read) {
+  std::map<fs::path, std::string> others;
+  for (const NamedFile& file : read) others.emplace(without_links(file.path), file.what);
+  for (const NamedFile& file : written)
+    if (const auto found = others.find(without_links(file.path)); found != others.end())
+      base::fail(base::ExitCode::deck, "{}: {} '{}' would replace {}, which is read: give {} another name", command,
+                 file.what, file.path.string(), found->second, file.what);
+  std::map<fs::path, std::string> earlier;
+  for (const NamedFile& file : written)
+    if (const auto [found, is_new] = earlier.emplace(without_links(file.path), file.what); !is_new)
+      base::fail(base::ExitCode::deck, "{}: {} and {} are one file, '{}'; give them different names", command,
+                 found->second, file.what, file.path.string());
 }
 
 void remove_output(const fs::path& path) {

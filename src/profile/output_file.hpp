@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/made_folders.hpp"
 
@@ -67,6 +68,17 @@ class FoldersForCheck {
 /// Throws the error of OutputFile if the file cannot be written. Changes nothing: the file, its links and its folders
 /// are as before. A process that is killed meanwhile leaves an empty PATH.tmp at most, which the next writer replaces.
 void require_writable(const std::filesystem::path& path, const std::string& remedy = kOutputRemedy);
+
+/// A file of a command line, and the word that names it there: "--json", "the deck".
+struct NamedFile {
+  std::string what;
+  std::filesystem::path path;
+};
+
+/// Error(deck), which begins with `command`, if a file that the command writes is one that it reads, or if two that it
+/// writes are one, whatever links lead to them.
+void require_distinct(std::string_view command, const std::vector<NamedFile>& written,
+                      const std::vector<NamedFile>& read);
 
 /// Removes a regular file; for a link, the file that the link points to. A file that cannot be removed is emptied; if
 /// this fails too, throws the error of OutputFile. Devices and FIFOs stay.

@@ -222,7 +222,8 @@ std::string to_text(const ProcessorFigures& figures, const std::vector<std::stri
   if (const auto slowed = static_cast<std::size_t>(figures.most_slowed_rank()); figures.slowed[slowed] > 0)
     text += fmt::format("; slowed most: the core of rank {} ({}), by {:.1f} %", slowed, hosts.at(slowed),
                         100 * figures.slowed[slowed]);
-  return text + '\n' + busy_text(figures, hosts);
+  text += '\n';
+  return figures.busy() ? text + fmt::format("warning: {}\n", busy_text(figures, hosts)) : text;
 }
 
 std::string busy_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
@@ -240,7 +241,7 @@ std::string busy_text(const ProcessorFigures& figures, const std::vector<std::st
   if (shared > 0)
     text += fmt::format("{}other programs took more than {:g} % of the CPUs of {} of {}", text.empty() ? "" : "; ",
                         100 * kOthers, shared, ranks);
-  return fmt::format("warning: the machine was busy: {}: take no figures from this run\n", text);
+  return fmt::format("the machine was busy: {}: take no figures from this run", text);
 }
 
 namespace {

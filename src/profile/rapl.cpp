@@ -19,37 +19,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first line of a zone's file `name`, or why it cannot be read.
-std::optional<std::string> name_of_zone(const fs::path& zone, std::string& error) {
-  const fs::path file = zone / "name";
+/// The first line of a file, or why there is none: `error` without a remedy, `code` of the system, 0 for an empty file.
+std::optional<std::string> line_of(const fs::path& file, std::string& error, int& code) {
   errno = 0;
   std::ifstream in(file);
   std::string line;
   if (in && std::getline(in, line)) return line;
-  const int code = errno;
+  code = errno;
   error = fmt::format("{} cannot be read: {}", file.string(), code == 0 ? "it is empty" : std::strerror(code));
   return std::nullopt;
 }
 
+constexpr const char* kZoneRemedy = ": look whether the kernel still has the zone";
+
+/// The name of a zone, or why it cannot be read.
+std::optional<std::string> name_of_zone(const fs::path& zone, std::string& error) {
+  int code = 0;
+  auto name = line_of(zone / "name", error, code);
+  if (!name) error += kZoneRemedy;
+  return name;
+}
+
 /// The number in the file, or why there is none.
 std::optional<std::uint64_t> number_in(const fs::path& file, std::string& error) {
-  errno = 0;
-  std::ifstream in(file);
-  std::string line;
-  if (!in || !std::getline(in, line)) {
-    const int code = errno;
-    error = fmt::format("{} cannot be read: {}{}", file.string(), code == 0 ? "it is empty" : std::strerror(code),
-                        code == EACCES || code == EPERM
-                            ? " (since Linux 5.10 only root may): run as root, or let root do `chmod a+r "
-                              "/sys/class/powercap/intel-rapl:*/energy_uj /sys/class/powercap/intel-rapl:*:*/energy_uj`"
-                            : ": look whether the kernel still has the zone");
+  int reason = 0;
+  const auto line = line_of(file, error, reason);
+  if (!line) {
+    error += reason == EACCES || reason == EPERM
+                 ? " (since Linux 5.10 only root may): run as root, or let root do `chmod a+r "
+                   "/sys/class/powercap/intel-rapl:*/energy_uj /sys/class/powercap/intel-rapl:*:*/energy_uj`"
+                 : kZoneRemedy;
     return std::nullopt;
   }
   std::uint64_t number = 0;
-  const auto [end, code] = std::from_chars(line.data(), line.data() + line.size(), number);
-  if (code == std::errc() && end == line.data() + line.size()) return number;
+  const auto [end, code] = std::from_chars(line->data(), line->data() + line->size(), number);
+  if (code == std::errc() && end == line->data() + line->size()) return number;
   error = fmt::format("{} has '{}', not a number of microjoules: look at the kernel's powercap driver", file.string(),
-                      line);
+                      *line);
   return std::nullopt;
 }
 

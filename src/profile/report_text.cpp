@@ -184,11 +184,7 @@ std::vector<std::string> warnings_of(const Report& report) {
   std::vector<std::string> warnings;
   if (report.measured_steps() == 0) return warnings;
   if (report.coverage < kMinCoverage) warnings.push_back(coverage_text(report));
-  constexpr std::string_view kWord = "warning: ";
-  if (report.processor && report.processor->busy()) {
-    const std::string text = busy_text(*report.processor, report.hosts);
-    warnings.push_back(text.substr(kWord.size(), text.size() - kWord.size() - 1));
-  }
+  if (report.processor && report.processor->busy()) warnings.push_back(busy_text(*report.processor, report.hosts));
   return warnings;
 }
 

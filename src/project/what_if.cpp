@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "deck/fields.hpp"
+#include "machine/times.hpp"
 
 namespace shard8::project {
 
@@ -63,13 +64,6 @@ double least_seconds(const Machine& m, double flops, tensor::DType left, tensor:
   return peak.given() ? flops / peak.value : 0;
 }
 
-/// Of the causal half of attention's products: two forward, five backward.
-double flops_of(const operation::Attention& a) {
-  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
-  const kernels::AttentionShape& shape = a.shape;
-  return (a.backward ? 5 : 2) * n(shape.batch) * n(shape.heads) * n(shape.seq) * n(shape.seq) * n(shape.head_dim);
-}
-
 /// Dynamic power grows with the third power of the clock where voltage follows it, so clocks follow the cube root of
 /// the power limit (Weste and Harris, CMOS VLSI Design, section 5.2). No power makes a clock faster than the one that
 /// device.peak_* stand for. Kernels that memory bounds keep their time. A device without work takes no more than the
@@ -84,7 +78,7 @@ void scale_power(Machine& m, double factor) {
   }
   for (machine::AttentionTime& entry : m.attention) {
     const operation::Attention& a = entry.attention;
-    scale(entry.seconds, least_seconds(m, flops_of(a), a.dtype, a.dtype));
+    scale(entry.seconds, least_seconds(m, machine::flops_of(a), a.dtype, a.dtype));
   }
   m.watts.value *= factor;
   if (m.watts.given()) m.watts_idle.value = std::min(m.watts_idle.value, m.watts.value);

@@ -38,8 +38,7 @@ std::string drawn_experts_text(const std::string& folder, const deck::ModelConfi
   if (!saved.moe.on() || saved.moe.routing == deck::MoeRouting::learned) return {};
   return fmt::format(
       "checkpoint {}: was trained with moe.routing = {}, which draws experts, so its router never chose one; for "
-      "weights "
-      "whose router chooses, train with moe.routing = learned",
+      "weights whose router chooses, train with moe.routing = learned",
       folder, deck::to_string(saved.moe.routing));
 }
 

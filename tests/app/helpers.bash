@@ -31,6 +31,23 @@ run() { # RANKS ARGUMENT...
   shift
   "${launch[@]}" -n "$ranks" "$program" run "$@"
 }
+# reaches LAUNCHER WHAT COMMAND...: waits until the command succeeds, while the process that starts the ranks runs.
+reaches() {
+  local launcher="$1" what="$2" end=$((SECONDS + 60 * ${SHARD8_TEST_PATIENCE:-1}))
+  shift 2
+  until "$@"; do
+    ((SECONDS < end)) || fail "waited in vain for $what"
+    kill -0 "$launcher" 2>/dev/null || fail "the program ended before $what"
+    sleep 0.02
+  done
+}
+# signal_ranks LAUNCHER SIGNAL: to the ranks; what mpiexec makes of a signal is tested elsewhere (tests/stopping).
+signal_ranks() {
+  local proxy rank
+  for proxy in $(pgrep -P "$1"); do
+    for rank in $(pgrep -P "$proxy"); do kill -s "$2" "$rank" 2>/dev/null || true; done
+  done
+}
 # A small model: deck.yaml, two ranks unless the first argument says otherwise.
 write_deck() {
   head -c 20000 "$sources/inputs/text/mesh.md" >text.txt

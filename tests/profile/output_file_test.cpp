@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "base/distinct_files.hpp"
+#include "profile/output_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 
-namespace shard8::base {
+namespace shard8::profile {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,8 +29,8 @@ struct Folder {
 std::string refusal(const std::vector<NamedFile>& written, const std::vector<NamedFile>& read) {
   try {
     require_distinct("shard8 it", written, read);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::deck);
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::deck);
     return error.what();
   }
   return "";
@@ -59,4 +59,4 @@ TEST(DistinctFiles, TwoThatAreWrittenAreTwo) {
 }
 
 }  // namespace
-}  // namespace shard8::base
+}  // namespace shard8::profile
