@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -25,6 +26,19 @@ constexpr const char* kSecond = "second";    // the folder in which a second run
 std::vector<std::string> before_program(const Command& command) {
   if (!command.requeue) return {};
   return {"env", "SLURM_RESTART_COUNT=1"};
+}
+
+/// Whether the lock file names a process that lives. That of a killed run stays until another one takes the folder.
+bool is_held(const fs::path& lock) {
+  std::ifstream in(lock);
+  const std::string name = "pid ";
+  for (std::string line; std::getline(in, line);) {
+    pid_t pid = 0;
+    if (line.starts_with(name) &&
+        std::from_chars(line.data() + name.size(), line.data() + line.size(), pid).ec == std::errc())
+      return ::kill(pid, 0) == 0;
+  }
+  return false;
 }
 
 bool has_part(const fs::path& checkpoints) {
@@ -178,7 +192,7 @@ bool Site::wait_for(ProgramRun& run, const Command& command, const Blow& blow) c
       case Blow::When::time:
         return true;
       case Blow::When::lock:
-        return fs::exists(folder_ / command.output / "lock") && fs::exists(checkpoints / "lock");
+        return is_held(folder_ / command.output / "lock") && is_held(checkpoints / "lock");
       case Blow::When::write:
         return !part_before && has_part(checkpoints);
       case Blow::When::line:
@@ -240,7 +254,7 @@ Outcome Site::run_two(Command first, Command second) {
   const bool stopped = wait_for(run, first, {.when = Blow::When::lock});
   const auto ranks = stopped ? run.ranks() : std::vector<pid_t>();
   run.stop_ranks(ranks);
-  const bool locked = fs::exists(folder_ / first.output / "lock") && fs::exists(folder_ / first.checkpoints() / "lock");
+  const bool locked = is_held(folder_ / first.output / "lock") && is_held(folder_ / first.checkpoints() / "lock");
   std::optional<std::string> wrong;
   if (stopped && locked && !ranks.empty()) {
     try {
