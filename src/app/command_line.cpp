@@ -346,6 +346,10 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   if (chosen == "ckpt") return ckpt_command(arguments.ckpt);
   if (chosen == "check") {
     const bool ranks_only = arguments.ranks_of_check == "print";
+    for (const std::string& word : arguments.deck.overrides)
+      if (ranks_only && problem_of_whole(word, 1, kMostRanks).empty())
+        base::fail(base::ExitCode::deck, "shard8 check: --ranks takes its number after an equals sign: --ranks={}",
+                   word);
     const bool given = !arguments.ranks_of_check.empty() && !ranks_only;
     const std::int64_t ranks = given ? std::stoll(arguments.ranks_of_check) : 0;
     return check_command({planned(arguments.deck, arguments.devices, ranks), ranks_only, arguments.files_of_check});
