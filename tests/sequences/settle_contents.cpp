@@ -47,6 +47,12 @@ void Settle::check_lines(const RunEnd& end, std::int64_t last) {
     all.push_back(step);
     if (step < outcome_.first) kept.push_back(step);
   }
+  if (!trains() && output.owner && *output.owner != index_) {  // another training's, which output.replace would move
+    if (seen != all)
+      broken(fmt::format("{}/metrics.jsonl has steps {}, not {}, and nothing was trained", command_.output,
+                         fmt::join(seen, " "), fmt::join(all, " ")));
+    return;
+  }
   const bool may_be_old = end.how != RunEnd::How::by_itself || !trains();
   const bool is_old = seen == all;
   std::int64_t done = last;
