@@ -63,8 +63,9 @@ std::string set_choice(Structure& s, const std::string& text, std::string_view n
 
 std::string set_recomputed(Structure& s, const std::string& text) {
   constexpr const char* kExpected =
-      "none, or qkv, proj, fc1, fc2 and attention with blanks between, fc1=0.5 for a share";
+      "none, or qkv, proj, fc1, fc2 and attention with blanks between, fc1=0.5 for a share, qkv=keys";
   s.recomputed = {};
+  s.keys_recomputed = false;
   s.attention_recomputed = false;
   if (text == "none") return {};
   std::istringstream words(text);
@@ -75,7 +76,9 @@ std::string set_recomputed(Structure& s, const std::string& text) {
     const auto at = word.find('=');
     const std::string name = word.substr(0, at);
     double share = 1;
-    if (at != std::string::npos) {
+    if (word == "qkv=keys") {
+      s.keys_recomputed = true;  // structure_of() knows their share
+    } else if (at != std::string::npos) {
       const auto parsed = deck::parse_real(word.substr(at + 1));
       if (!parsed.value || *parsed.value <= 0 || *parsed.value > 1) return kExpected;
       share = *parsed.value;
@@ -104,8 +107,7 @@ using Text = const std::string&;
 constexpr Key kKeys[] = {
     {"recomputed", "`none`, or words", "`none`",
      "with model.recompute: selective, what backward computes again besides norms and activations: qkv, proj, fc1, "
-     "fc2, "
-     "attention; fc1=0.5: that share of its columns",
+     "fc2, attention; fc1=0.5: that share of its columns; qkv=keys: the columns of the keys",
      set_recomputed},
     {"full_recompute", "`early_stop`, `whole`", "`early_stop`",
      "with model.recompute: full, whole: backward computes fc2 again, too, whose result nothing needs",
@@ -165,11 +167,13 @@ constexpr GroupName kDeckGroups[] = {{"deck", When::always},
                                      {"deck_bf16", When::bf16},
                                      {"deck_fp8", When::fp8},
                                      {"deck_tensor", When::tensor},
+                                     {"deck_fp8_tensor", When::fp8_tensor},
                                      {"deck_overlap", When::overlap}};
 constexpr GroupName kStructureGroups[] = {{"structure", When::always},
                                           {"structure_bf16", When::bf16},
                                           {"structure_fp8", When::fp8},
                                           {"structure_tensor", When::tensor},
+                                          {"structure_fp8_tensor", When::fp8_tensor},
                                           {"structure_overlap", When::overlap}};
 constexpr std::string_view kStackKeys[] = {"format", "name", "release", "rows", "replicas", "note"};
 
@@ -312,6 +316,8 @@ bool counts(When when, const deck::Config& config) {
       return config.fp8.on();
     case When::tensor:
       return config.mesh.tensor > 1;
+    case When::fp8_tensor:
+      return config.fp8.on() && config.mesh.tensor > 1;
     case When::overlap:
       return config.mesh.tensor > 1 && config.overlap.enable;
     default:
@@ -319,7 +325,7 @@ bool counts(When when, const deck::Config& config) {
   }
 }
 
-constexpr When kInOrder[] = {When::always, When::bf16, When::fp8, When::tensor, When::overlap};
+constexpr When kInOrder[] = {When::always, When::bf16, When::fp8, When::tensor, When::fp8_tensor, When::overlap};
 
 }  // namespace
 
@@ -360,6 +366,10 @@ Structure structure_of(const Stack& stack, const deck::Config& config) {
       for (const Key& key : kKeys)
         if (setting.when == when && key.name == setting.key) key.set(structure, setting.value);
   }
+  const double keys = static_cast<double>(config.model.kv_heads);
+  if (structure.keys_recomputed)
+    structure.recomputed[static_cast<std::size_t>(operation::Linear::qkv)] =
+        keys / (static_cast<double>(config.model.heads) + 2 * keys);
   return structure;
 }
 

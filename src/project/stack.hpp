@@ -27,6 +27,7 @@ struct Structure {
   /// backward computes attention's forward again.
   std::array<double, operation::kLinears> recomputed{};
   bool attention_recomputed = false;
+  bool keys_recomputed = false;  ///< of qkv the columns of the keys: structure_of() puts their share into `recomputed`
 
   /// With model.recompute = full: backward computes the last product of a layer again, too, whose result nothing needs.
   bool whole_layer_recomputed = false;
@@ -75,7 +76,7 @@ struct Stack {
   bool replicas_are_shards = false;
 
   /// A group of the file that counts in some decks only.
-  enum class When : std::uint8_t { always, bf16, fp8, tensor, overlap };
+  enum class When : std::uint8_t { always, bf16, fp8, tensor, fp8_tensor, overlap };
   struct Override {
     When when = When::always;
     std::string text;  ///< "group.key=value"
@@ -98,11 +99,13 @@ Stack read_stack_text(std::string_view text, const std::string& name);
 std::string stack_keys_table();
 
 /// The stack's overrides for a deck: those of the groups deck, deck_bf16 or deck_fp8 (fp8.recipe), deck_tensor (more
-/// than one tensor rank) and deck_overlap (overlap.enable), in this order. `config` is the deck without them.
+/// than one tensor rank), deck_fp8_tensor (both) and deck_overlap (overlap.enable), in this order. `config` is the deck
+/// without them.
 std::vector<std::string> overrides(const Stack& stack, const deck::Config& config);
 
-/// What the file says for a deck: the groups structure, structure_bf16 or structure_fp8, structure_tensor and
-/// structure_overlap; later groups replace earlier ones. `config` is the deck with the overrides.
+/// What the file says for a deck: the groups structure, structure_bf16 or structure_fp8, structure_tensor,
+/// structure_fp8_tensor and structure_overlap; later groups replace earlier ones. `config` is the deck with the
+/// overrides.
 Structure structure_of(const Stack& stack, const deck::Config& config);
 
 /// The step of the stack: the recorded operations, changed, dropped and added to. Each collective outside the compute

@@ -51,6 +51,16 @@ class Recompute(unittest.TestCase):
 
 
 class Precision(unittest.TestCase):
+    def test_names_of_llm_foundry_and_of_dtypes(self):
+        names = {"amp_bf16": "bf16", "amp_fp8": "fp8", "bfloat16": "bf16", "AMP_BF16": "bf16", "BF16": "BF16",
+                 "fp8 delayed": "fp8 delayed"}
+        found = rows.read(rows_of([{"precision": name} for name in names]))
+        self.assertEqual([row.precision for row in found], list(names.values()))
+        self.assertEqual([row.fp8 for row in found], [False, True, False, False, False, True])
+        done = validate(rows_of([{"precision": "amp_fp16"}]))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("column precision = 'amp_fp16': expected bf16, bfloat16, or a name that begins", done.stderr)
+
     def recipe(self, precision, of="r03"):
         row = rows.read(rows_of([{"precision": precision}], of))[0]
         stack, _ = stacks.find(STACKS, row, ROWS)
@@ -137,16 +147,34 @@ class Cards(unittest.TestCase):
         slow, middle, fast = projected(cards, "--machine", self.H200)
         self.assertGreater(slow["projected_s"], middle["projected_s"])
         self.assertGreater(middle["projected_s"], fast["projected_s"])
-        self.assertIn("h200-sxm.yaml has 4.8 TB/s of memory, H100-80G 3.35: kernels' bytes count 1.43 times, products as in "
-                      "the file", middle["notes"])
-        self.assertFalse(any("TB/s" in note for note in fast["notes"]))
+        self.assertIn("h200-sxm.yaml has 4.8 TB/s of memory, H100-80G 3.35: kernels' bytes count 1.43 times",
+                      middle["notes"])
+        self.assertFalse(any("TB/s" in note or "what-if" in note for note in fast["notes"]))
+
+    def test_a_lower_power_limit_slows_products(self):
+        found = rows.read(rows_of([{"gpu": gpu} for gpu in ("H100-96G", "H100-80G")]))
+        path = self.H200.with_name("h100-sxm.yaml")
+        self.assertEqual([gpus.power(row, path) for row in found], [500 / 700, 1])
+        self.assertIn("h100-sxm.yaml is of 700 W, H100-96G of 500: what-if device.power=0.714x", gpus.notes(found[0], path))
+        self.assertEqual(gpus.notes(found[1], path), [])
+        # The anchor is of 500 W: its efficiency serves cards of 700 W, whose products are faster by the cube root.
+        machine = pathlib.Path("700.yaml")
+        text = path.read_text(encoding="utf-8")
+        machine.write_text(text.replace("watts: 700", "watts: 500"), encoding="utf-8")
+        limited, = projected([{"anchor": "no"}], "--machine", path)
+        unlimited, = projected([{"anchor": "no"}], "--machine", machine)
+        self.assertGreater(limited["projected_s"], 1.05 * unlimited["projected_s"])
+        self.assertLess(limited["projected_s"], (700 / 500) ** (1 / 3) * unlimited["projected_s"])
 
     def test_a_machine_file_without_a_bandwidth(self):
         path = pathlib.Path("none.yaml")
         path.write_text("device:\n  name: x\n", encoding="utf-8")
         row = rows.read(rows_of([{}]))[0]
         self.assertEqual(gpus.slower(row, path), 1)
-        self.assertEqual(gpus.note(row, path), "none.yaml gives no device.bandwidth: its kernels' times count for H100-96G")
+        self.assertEqual(gpus.power(row, path), 1)
+        self.assertEqual(gpus.notes(row, path),
+                         ["none.yaml gives no device.bandwidth: its kernels' times count for H100-96G",
+                          "none.yaml gives no device.watts: its products' times count for H100-96G"])
         for text, found in (("3350", 3350), ("2.4e3 @sheet", 2400), ("fast", None)):
             path = pathlib.Path(f"{found}.yaml")
             path.write_text(f"device:\n  bandwidth: {text}\n", encoding="utf-8")

@@ -196,6 +196,32 @@ class OtherRows(unittest.TestCase):
         self.assertEqual([report.cells(result)[7] for result in (own, other)], ["-", "-40.0 %"])
 
 
+class OwnStacks(unittest.TestCase):
+    """--stacks: files of a user's own."""
+
+    def test_they_serve_their_rows_and_stand_for_shipped_ones(self):
+        folder = pathlib.Path("own_stacks")
+        folder.mkdir(exist_ok=True)
+        shipped = (REPOSITORY / "inputs" / "stacks" / "torchtitan-2024-12.yaml").read_text(encoding="utf-8")
+        (folder / "mine.yaml").write_text(shipped.replace("rows: torchtitan", "rows: mine"), encoding="utf-8")
+        slower = shipped.replace("reduce_copies: 1.5", "reduce_copies: 60").replace("  release: 2024-12\n", "")
+        (folder / "slower.yaml").write_text(slower, encoding="utf-8")
+        one = next(row for row in table_of() if row["id"] == "r02") | {"anchor": "no"}
+        table = write("mine.csv", [one | {"id": "m", "stack": "mine"}, one | {"id": "t"}])
+        done = validate(table, "--json", "--stacks", str(folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mine, own = json.loads(done.stdout)
+        self.assertIn("mine has no anchor: efficiency 1", mine["notes"])
+        shipped, = json.loads(validate(write("one.csv", [one]), "--json").stdout)
+        self.assertGreater(own["projected_s"], 1.02 * shipped["projected_s"])
+        refused = validate(table)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("no file of inputs/stacks has it (--stacks names a folder of others); there are MaxText/JAX",
+                      refused.stderr)
+        (pathlib.Path("no_stacks")).mkdir(exist_ok=True)
+        self.assertIn("no_stacks: there is no stack file", validate(table, "--stacks", "no_stacks").stderr)
+
+
 class Efficiencies(unittest.TestCase):
     """Files of --efficiencies."""
     GOOD = {"stack": "torchtitan eager", "precision": "BF16", "efficiency": 0.8, "flops_per_s": 4e14, "anchor": "x"}

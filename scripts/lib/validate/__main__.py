@@ -21,6 +21,7 @@ def parse(arguments):
     parser.add_argument("--machine")
     parser.add_argument("--program")
     parser.add_argument("--efficiencies")
+    parser.add_argument("--stacks")
     parser.add_argument("--write", action="store_true")
     return parser.parse_args(arguments)
 
@@ -49,10 +50,21 @@ def machine_of(repository, given, row_file):
     return machine
 
 
+def with_own(shipped, folder):
+    """The stacks of --stacks, and those shipped ones that are of other rows."""
+    if folder is None:
+        return shipped
+    own = stacks.read_all(folder)
+    if not own:
+        raise Refused(f"{folder}: there is no stack file NAME.yaml in it: give --stacks a folder with some")
+    taken = {stack.rows for stack in own}
+    return [stack for stack in shipped if stack.rows not in taken] + own
+
+
 def run(options):
     repository = pathlib.Path(options.repository)
     table = rows.read(options.rows)
-    all_stacks = stacks.read_all(repository / "inputs" / "stacks")
+    all_stacks = with_own(stacks.read_all(repository / "inputs" / "stacks"), options.stacks)
     machine = machine_of(repository, options.machine, options.rows)
     project = projection.Projector(find_program(repository, options.program), options.rows, all_stacks, machine)
     errors = []

@@ -63,6 +63,8 @@ class Projector:
         deck, structure = self.files(row)
         command = [self.program, "project", str(deck), "--machine", str(self.machine_of(row)), "--stack", str(structure),
                    "--efficiency", f"{efficiency:.6f}", "--json"]
+        if (power := gpus.power(row, self.machine_of(row))) != 1:
+            command += ["--what-if", f"device.power={power:.6g}x"]
         try:
             done = None
             if row.id not in self.far:

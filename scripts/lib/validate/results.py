@@ -44,7 +44,7 @@ def of_rows(project, rows, pairs):
     for row in rows:
         pair, note = efficiencies.of(row, pairs)
         stack, named = project.stack(row)
-        notes = [note, efficiencies.of_card(row, pair) if pair else "", gpus.note(row, project.machine_of(row))]
+        notes = [note, efficiencies.of_card(row, pair) if pair else "", *gpus.notes(row, project.machine_of(row))]
         notes = [note for note in notes if note]
         if not named:
             notes.append(f"{stack.path.name}: the source names no release of {row.stack}")

@@ -168,8 +168,11 @@ def _row(path, line, header, fields, errors):
         values[column] = text[column].lower()
         if values[column] not in choices:
             wrong(column, " or ".join(choice or "nothing" for choice in choices))
-    if not is_fp8(text["precision"]) and text["precision"].lower() not in ("", "bf16"):
-        wrong("precision", "bf16, or a name that begins with float8 or fp8")
+    precision = text["precision"].lower().removeprefix("amp_")  # as llm-foundry's tables name them
+    if precision == "bfloat16" or text["precision"].lower().startswith("amp_"):
+        values["precision"] = "bf16" if precision == "bfloat16" else precision
+    if not is_fp8(precision) and precision not in ("", "bf16", "bfloat16"):
+        wrong("precision", "bf16, bfloat16, or a name that begins with float8 or fp8, perhaps behind amp_")
     if len(errors) > before:
         return None
     values["anchor"] = values["anchor"] == "yes"

@@ -55,8 +55,8 @@ def find(stacks, row, path):
     own = [stack for stack in stacks if stack.rows == row.stack]
     if not own:
         names = ", ".join(sorted({stack.rows for stack in stacks}))
-        raise Refused(f"{path}:{row.line}: row {row.id}: column stack = '{row.stack}': no file of inputs/stacks has it; "
-                      f"there are {names}")
+        raise Refused(f"{path}:{row.line}: row {row.id}: column stack = '{row.stack}': no file of inputs/stacks has it "
+                      f"(--stacks names a folder of others); there are {names}")
     named = [stack for stack in own if stack.release and stack.release in row.source]
     return (named or own)[-1], bool(named) or not own[-1].release
 
