@@ -22,8 +22,13 @@ using nlohmann::json;
 namespace {
 
 std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  std::string text(static_cast<std::size_t>(file.tellg()), '\0');
+  file.seekg(0);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));  // another process may have made it shorter
+  return text;
 }
 
 std::string digest_of(const std::string& text) { return io::digest128(text); }

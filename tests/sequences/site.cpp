@@ -28,17 +28,20 @@ std::vector<std::string> before_program(const Command& command) {
   return {"env", "SLURM_RESTART_COUNT=1"};
 }
 
-/// Whether the lock file names a process that lives. That of a killed run stays until another one takes the folder.
-bool is_held(const fs::path& lock) {
+/// Whether the lock file names a rank of the run. That of a killed run stays until another one takes the folder.
+bool is_held(const fs::path& lock, const ProgramRun& run) {
   std::ifstream in(lock);
   const std::string name = "pid ";
+  pid_t pid = 0;
   for (std::string line; std::getline(in, line);) {
-    pid_t pid = 0;
     if (line.starts_with(name) &&
         std::from_chars(line.data() + name.size(), line.data() + line.size(), pid).ec == std::errc())
-      return ::kill(pid, 0) == 0;
+      break;
+    pid = 0;
   }
-  return false;
+  if (pid == 0 || ::kill(pid, 0) != 0) return false;
+  const auto ranks = run.ranks();
+  return std::find(ranks.begin(), ranks.end(), pid) != ranks.end();
 }
 
 bool has_part(const fs::path& checkpoints) {
@@ -192,7 +195,7 @@ bool Site::wait_for(ProgramRun& run, const Command& command, const Blow& blow) c
       case Blow::When::time:
         return true;
       case Blow::When::lock:
-        return is_held(folder_ / command.output / "lock") && is_held(checkpoints / "lock");
+        return is_held(folder_ / command.output / "lock", run) && is_held(checkpoints / "lock", run);
       case Blow::When::write:
         return !part_before && has_part(checkpoints);
       case Blow::When::line:
@@ -254,7 +257,8 @@ Outcome Site::run_two(Command first, Command second) {
   const bool stopped = wait_for(run, first, {.when = Blow::When::lock});
   const auto ranks = stopped ? run.ranks() : std::vector<pid_t>();
   run.stop_ranks(ranks);
-  const bool locked = is_held(folder_ / first.output / "lock") && is_held(folder_ / first.checkpoints() / "lock");
+  const bool locked =
+      is_held(folder_ / first.output / "lock", run) && is_held(folder_ / first.checkpoints() / "lock", run);
   std::optional<std::string> wrong;
   if (stopped && locked && !ranks.empty()) {
     try {
