@@ -21,8 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kByteValues = 256;
-constexpr std::size_t kKeptOpen = 128;           // files; chosen far below the usual limit of 1024 descriptors
-constexpr std::size_t kPiece = 4 * 1024 * 1024;  // bytes that histogram() reads at once; chosen, bounds its memory
+constexpr std::size_t kKeptOpen = 128;  // files; chosen far below the usual limit of 1024 descriptors
 
 /// The files of a folder in bytewise order, or the path itself if it is not a folder. The path need not exist.
 std::vector<std::string> files_of(const std::string& path, std::string_view key) {
@@ -173,12 +172,11 @@ Inspection BytesDataset::inspect() const {
 std::vector<std::uint64_t> BytesDataset::histogram(const GoesOn& goes_on) const {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab()));
   std::vector<std::byte> bytes;
-  for (std::int64_t first = 0; first < counted(); first += static_cast<std::int64_t>(bytes.size())) {
-    bytes.resize(std::min(kPiece, static_cast<std::size_t>(counted() - first)));
+  for_counted(countable(), goes_on, [&](std::int64_t first, std::int64_t count) {
+    bytes.resize(static_cast<std::size_t>(count));
     read_bytes(bytes, first);
     for (const auto b : bytes) ++counts[std::to_integer<std::size_t>(b)];
-    if (goes_on && !goes_on()) break;
-  }
+  });
   return counts;
 }
 

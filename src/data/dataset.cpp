@@ -51,9 +51,9 @@ Division divide_for_training(std::int64_t total, const deck::DataConfig& config,
                              std::string_view noun) {
   const Division division = divide(total, config.validation);
   if (division.training > 0 || config.validation >= 1) return division;
-  const auto remedy = total > 1 ? fmt::format("set data.validation to at most {:.6g}",
-                                              static_cast<double>(total - 1) / static_cast<double>(total))
-                                : std::string("set data.validation to 0");
+  const double most = std::floor(1e6 * static_cast<double>(total - 1) / static_cast<double>(total)) / 1e6;
+  const auto remedy =
+      total > 1 ? fmt::format("set data.validation to at most {:.6g}", most) : std::string("set data.validation to 0");
   base::fail(base::ExitCode::deck,
              "'{}': data.validation = {} keeps ceil({} * {}) = {} of {} {} for validation, and none is left for "
              "training; {}, or give more data in data.path",
@@ -129,6 +129,26 @@ double entropy_nats(std::span<const std::uint64_t> counts) {
   return total > 0.0L ? static_cast<double>(std::log(total) - weighted / total) : 0.0;
 }
 
+void for_counted(std::int64_t total, const GoesOn& goes_on,
+                 const std::function<void(std::int64_t first, std::int64_t count)>& visit) {
+  constexpr std::int64_t kPieces = 256;
+  const bool all = total <= kMostCounted;
+  const std::int64_t most = all ? std::int64_t{4} << 20 : kMostCounted / kPieces;  // chosen: bounds memory
+  const std::int64_t pieces = all ? (total + most - 1) / most : kPieces;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    std::int64_t first = i * most;
+    if (!all) {
+      const std::int64_t rest = total % kPieces;  // the first ones of the strata have a token more
+      const std::int64_t length = total / kPieces + (i < rest ? 1 : 0);
+      const auto places = static_cast<std::uint64_t>(length - most + 1);
+      first = total / kPieces * i + std::min(i, rest) +
+              static_cast<std::int64_t>(base::mix64(static_cast<std::uint64_t>(i)) % places);
+    }
+    visit(first, std::min(most, total - first));
+    if (goes_on && !goes_on()) return;
+  }
+}
+
 double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on) {
   return entropy_nats(dataset.histogram(goes_on));
 }
@@ -188,7 +208,7 @@ std::optional<std::int64_t> StreamDataset::sequences() const {
   return part_ == Part::validation ? std::optional(division_.validation) : std::nullopt;
 }
 
-std::int64_t StreamDataset::counted() const {
+std::int64_t StreamDataset::countable() const {
   const bool shared = part_ == Part::training && division_.validation > 0;
   return shared ? division_.training * seq() + 1 : length_;
 }

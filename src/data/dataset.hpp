@@ -90,10 +90,12 @@ class Dataset {
   /// inspect().fingerprint.
   std::optional<io::Fingerprint> fingerprint() const { return inspect().fingerprint; }
 
-  /// Counts how often each token occurs; the shape of the result is (vocab). The data of a training count without the
-  /// samples or slabs that data.validation keeps out of it, those of a validation as a whole. Reads them once, piece by
-  /// piece. Synthetic data give 1 for each token. Error(failed) on a token outside the vocabulary or a file that cannot
-  /// be read. Asks between pieces whether to go on; if not, the result counts the pieces before.
+  /// How many tokens there are of which histogram() counts all or a sample. Those that data.validation keeps out of a
+  /// training are not among its tokens. Synthetic data have one of each token.
+  virtual std::int64_t countable() const = 0;
+  /// Counts how often each token occurs among the countable() ones, or in for_counted()'s sample of them; the shape of
+  /// the result is (vocab). Error(failed) on a token outside the vocabulary or a file that cannot be read. Asks between
+  /// pieces whether to go on; if not, the result counts the pieces before.
   virtual std::vector<std::uint64_t> histogram(const GoesOn& goes_on = {}) const = 0;
 
  protected:
@@ -129,12 +131,22 @@ std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64
 /// with data is a fault of the input. Other errors pass.
 void input_fault(const std::function<void()>& action);
 
+/// Of more tokens than this, histogram() counts a sample of as many. Chosen: they are 64 MiB of text, and 512 MiB of
+/// integers of 64 bits.
+inline constexpr std::int64_t kMostCounted = std::int64_t{64} << 20;
+
+/// Calls visit(first, count) for pieces of the tokens [0, total): up to kMostCounted for all of them, else for a piece
+/// of 256 Ki tokens at a random place of each of 256 equal strata, the same places at every call. Ends early once
+/// `goes_on` says so.
+void for_counted(std::int64_t total, const GoesOn& goes_on,
+                 const std::function<void(std::int64_t first, std::int64_t count)>& visit);
+
 /// The entropy in nats of the distribution with these counts: ln(n) - sum(c·ln(c))/n with n = sum(c). It is the
 /// loss of the best model that ignores the context. 0 if all counts are 0.
 double entropy_nats(std::span<const std::uint64_t> counts);
 
 /// The unigram entropy, in nats, of the tokens that histogram() counts; where `goes_on` ends the reading, of those that
-/// were read before. As it may read whole files, one rank calls it.
+/// were read before. One rank calls it.
 double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on = {});
 
 }  // namespace shard8::data

@@ -60,6 +60,8 @@ Division divide_for_training(std::int64_t total, const deck::DataConfig& config,
 class StreamDataset : public Dataset {
  public:
   std::optional<std::int64_t> sequences() const final;
+  /// They are the first tokens of the stream.
+  std::int64_t countable() const final;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const final;
 
  protected:
@@ -67,8 +69,6 @@ class StreamDataset : public Dataset {
   StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part, std::int64_t length);
 
   std::int64_t length() const { return length_; }
-  /// The tokens from the first one on that histogram() counts: without those that only samples of the validation have.
-  std::int64_t counted() const;
   /// Of both parts.
   std::int64_t samples() const { return samples_; }
 
@@ -164,6 +164,9 @@ class TokenSlabs final : public Dataset {
              std::unique_ptr<io::TokenFile> file);
 
   std::optional<std::int64_t> sequences() const override { return own() * batch(); }
+  std::int64_t countable() const override {
+    return (part_ == Part::training ? own() : steps()) * batch() * (seq() + 1);
+  }
   std::string description() const override;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
   /// The digest is that of the slabs' tokens in the order of the file; a slab has batch samples.
@@ -190,6 +193,7 @@ class SyntheticDataset final : public Dataset {
 
   std::string description() const override;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const override;
+  std::int64_t countable() const override { return vocab(); }
   std::vector<std::uint64_t> histogram(const GoesOn& goes_on) const override;
 
  private:

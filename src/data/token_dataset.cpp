@@ -64,25 +64,21 @@ Inspection inspect_tokens(const io::TokenFile& file, std::int64_t samples, Check
   return {print, fill.warnings(file.spec())};
 }
 
-/// How often each token of [0, vocab) occurs in the first `elements` of the file. Calls outside(index, token), which
-/// must throw, for the first token outside that range. Ends early as Dataset::histogram() says.
+/// Dataset::histogram() of the first `elements` of the file. Calls outside(index, token), which must throw, for a token
+/// outside the vocabulary.
 template <class Outside>
 std::vector<std::uint64_t> count_tokens(const io::TokenFile& file, std::int64_t elements, std::int64_t vocab,
                                         const GoesOn& goes_on, Outside&& outside) {
-  struct Ended {};
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(vocab));
-  try {
-    file.for_each_piece([&](std::span<const std::int32_t> piece, std::int64_t first) {
-      piece = piece.first(static_cast<std::size_t>(std::min(std::ssize(piece), elements - first)));
-      for (std::size_t i = 0; i < piece.size(); ++i) {
-        if (piece[i] < 0 || piece[i] >= vocab) outside(first + static_cast<std::int64_t>(i), piece[i]);
-        ++counts[static_cast<std::size_t>(piece[i])];
-      }
-      if (first + std::ssize(piece) == elements || (goes_on && !goes_on())) throw Ended();
-    });
-  } catch (const Ended&) {
-    return counts;
-  }
+  std::vector<std::int32_t> tokens;
+  for_counted(elements, goes_on, [&](std::int64_t first, std::int64_t count) {
+    tokens.resize(static_cast<std::size_t>(count));
+    file.read_flat(tokens, first);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i] < 0 || tokens[i] >= vocab) outside(first + static_cast<std::int64_t>(i), tokens[i]);
+      ++counts[static_cast<std::size_t>(tokens[i])];
+    }
+  });
   return counts;
 }
 
@@ -136,7 +132,7 @@ Inspection TokenStream::inspect() const {
 }
 
 std::vector<std::uint64_t> TokenStream::histogram(const GoesOn& goes_on) const {
-  return count_tokens(*file_, counted(), vocab(), goes_on, [this](std::int64_t index, std::int32_t token) {
+  return count_tokens(*file_, countable(), vocab(), goes_on, [this](std::int64_t index, std::int32_t token) {
     fail_vocabulary(stream_position(*file_, index), token);
   });
 }
@@ -203,8 +199,7 @@ Inspection TokenSlabs::inspect() const {
 }
 
 std::vector<std::uint64_t> TokenSlabs::histogram(const GoesOn& goes_on) const {
-  const std::int64_t slabs = part_ == Part::training ? own() : steps();
-  return count_tokens(*file_, slabs * batch() * (seq() + 1), vocab(), goes_on,
+  return count_tokens(*file_, countable(), vocab(), goes_on,
                       [this](std::int64_t index, std::int32_t token) { fail_vocabulary(position_of(index), token); });
 }
 

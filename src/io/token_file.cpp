@@ -16,8 +16,6 @@ namespace shard8::io {
 
 namespace {
 
-constexpr std::int64_t kPiece = 4 * 1024 * 1024;  // elements; chosen
-
 /// The number of elements in the ranges, which must lie inside the shape.
 std::int64_t require_inside(const std::string& spec, std::span<const std::int64_t> shape,
                             std::span<const Range> ranges) {
@@ -151,21 +149,6 @@ void TokenFile::read_flat(std::span<std::int32_t> out, std::int64_t first) const
     read(out.first(static_cast<std::size_t>(elements)), ranges);
     out = out.subspan(static_cast<std::size_t>(elements));
   });
-}
-
-void TokenFile::for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const {
-  if (shape_.empty() || elements() == 0) return;
-  const std::int64_t slice = elements() / shape_[0];
-  const std::int64_t at_once = std::max<std::int64_t>(1, kPiece / slice);
-  std::vector<Range> ranges;
-  for (const auto size : shape_) ranges.push_back({0, size, 1});
-  std::vector<std::int32_t> buffer;
-  for (std::int64_t first = 0; first < shape_[0]; first += at_once) {
-    ranges[0] = {first, std::min(at_once, shape_[0] - first), 1};
-    buffer.resize(static_cast<std::size_t>(ranges[0].count * slice));
-    read(buffer, ranges);
-    visit(buffer, first * slice);
-  }
 }
 
 }  // namespace shard8::io

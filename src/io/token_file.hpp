@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,10 +40,6 @@ class TokenFile {
   /// The value that HDF5 gives elements that were never written; nothing if the file defines none, or none that an
   /// int32 holds.
   std::optional<std::int32_t> fill_value() const { return fill_value_; }
-
-  /// Reads all elements in order and calls visit(piece, index of its first element) for each piece. A piece consists of
-  /// whole slices of dimension 0: as many as fit 4 Mi elements, at least one. Errors are those of read().
-  void for_each_piece(const std::function<void(std::span<const std::int32_t>, std::int64_t)>& visit) const;
 
  private:
   struct Handles;

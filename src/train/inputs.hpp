@@ -28,8 +28,8 @@ std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, 
 /// Initial weights by content. Reads a bounded sample. One rank calls it. Errors are those of reading_weights().
 checkpoint::ManifestInput input_of(const io::TensorFile& file);
 
-/// The unigram entropy of what is trained, in nats, which rank 0 finds. It reads all of it, so with a file of tokens it
-/// is found only if the deck sets verify.unigram_ratio_max. Once `goes_on` ends the reading on rank 0 the result is
+/// The unigram entropy of what is trained, in nats, which rank 0 finds (data::unigram_entropy); with a file of tokens
+/// only if the deck sets verify.unigram_ratio_max. Once `goes_on` ends the reading on rank 0 the result is
 /// that of a part. Collective; errors of data::unigram_entropy() are agreed.
 std::optional<double> unigram_entropy(const comm::Communicator& world, const data::Dataset& dataset,
                                       const deck::Config& config, const data::GoesOn& goes_on);

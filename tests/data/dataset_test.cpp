@@ -246,6 +246,53 @@ TEST(Bytes, CountsUntilItIsToldToEnd) {
   EXPECT_EQ(dataset->histogram()['a'], kBytes);
 }
 
+TEST(Counted, EverythingOrAPieceOfEachStratum) {
+  const auto pieces_of = [](std::int64_t total) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> pieces;
+    data::for_counted(total, {}, [&](std::int64_t first, std::int64_t count) { pieces.emplace_back(first, count); });
+    return pieces;
+  };
+  EXPECT_TRUE(pieces_of(0).empty());
+  for (const std::int64_t total : {std::int64_t{1}, data::kMostCounted - 1, data::kMostCounted}) {
+    std::int64_t next = 0;
+    for (const auto& [first, count] : pieces_of(total)) {
+      EXPECT_EQ(first, next);
+      next += count;
+    }
+    EXPECT_EQ(next, total);
+  }
+  for (const std::int64_t total : {data::kMostCounted + 1, data::kMostCounted + 255, std::int64_t{3} << 40}) {
+    const auto pieces = pieces_of(total);
+    ASSERT_EQ(pieces.size(), 256u);
+    std::int64_t sum = 0, next = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto [first, count] = pieces[i];
+      EXPECT_GE(first, next) << "piece " << i << " of " << total;
+      next = total / 256 * static_cast<std::int64_t>(i + 1) + std::min<std::int64_t>(i + 1, total % 256);
+      EXPECT_LE(first + count, next) << "piece " << i << " of " << total;
+      sum += count;
+    }
+    EXPECT_EQ(next, total);
+    EXPECT_EQ(sum, data::kMostCounted);
+    EXPECT_EQ(pieces_of(total), pieces);
+  }
+}
+
+// Half of the text is one letter, half is two: a sample of pieces has them in the same shares.
+TEST(Counted, ASampleHasTheSharesOfTheWhole) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  constexpr std::size_t kHalf = std::size_t{48} << 20;
+  std::string text(kHalf, 'a');
+  for (std::size_t i = 0; i < kHalf; ++i) text += i % 2 == 0 ? 'b' : 'c';
+  test::write_bytes(folder / "text", text);
+  const auto dataset = data::open_dataset(config(deck::DataKind::bytes, folder / "text", 9), 20, 256, io);
+  EXPECT_EQ(dataset->countable(), static_cast<std::int64_t>(text.size()));
+  const auto counts = dataset->histogram();
+  EXPECT_EQ(counts['a'] + counts['b'] + counts['c'], static_cast<std::uint64_t>(data::kMostCounted));
+  EXPECT_NEAR(data::entropy_nats(counts), 1.5 * std::log(2.0), 0.01);
+}
+
 TEST(Bytes, SaysWhatIsWrong) {
   const test::TempFolder folder;
   io::IoThread io;

@@ -74,6 +74,25 @@ std::set<std::int32_t> set_of(const std::vector<std::int32_t>& values) { return 
 
 }  // namespace
 
+TEST(Validation, TheShareThatAnErrorAdvisesIsAccepted) {
+  const test::TempFolder folder;
+  io::IoThread io;
+  for (const std::int64_t samples : {2, 3, 7, 62, 1000}) {
+    const std::string path = write_stream(folder, (std::to_string(samples) + ".h5").c_str(), samples);
+    deck::DataConfig config = of(deck::DataKind::tokens, path, 1, 0.9999999);
+    try {
+      data::open_dataset(config, kSeq, 1 << 20, io);
+      ADD_FAILURE() << samples;
+    } catch (const base::Error& error) {
+      const std::string what = error.what(), before = "set data.validation to at most ";
+      const auto at = what.find(before);
+      ASSERT_NE(at, std::string::npos) << what;
+      config.validation = std::stod(what.substr(at + before.size()));
+    }
+    EXPECT_EQ(data::open_dataset(config, kSeq, 1 << 20, io, {}, Part::validation)->sequences(), samples - 1);
+  }
+}
+
 TEST(Validation, TheShareIsRoundedUp) {
   const auto kept = [](std::int64_t total, double share) { return data::divide(total, share).validation; };
   EXPECT_EQ(kept(100, 0), 0);

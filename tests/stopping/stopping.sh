@@ -326,16 +326,6 @@ case_start() {
   ends_with '1|5|9|13'  # MPICH's mpiexec kills rank 1, and may add its code or give that alone
   once err '^shard8: ended at once by a second signal, SIGTERM$'
   unset SHARD8_TEST_HOLD
-
-  # While data are read, which would take minutes: they have no blocks on the disk.
-  truncate -s 300G text
-  start reading program 1 data.kind=bytes data.path="$folder/text"
-  wait_for 20 "the handlers" rank_catches 0
-  sleep 0.5
-  kill -INT "$(pid_of 0)"
-  ends_with 5
-  rm text
-  once err '^shard8: .*stopped by SIGINT before the first step$'
 }
 
 "case_$case"
