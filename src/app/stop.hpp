@@ -23,7 +23,7 @@ class StopRequests {
   /// From now on a second signal ends this process alone. To be called before the environment goes.
   void end_job() { signals_.on_second({}); }
 
-  /// To be called last, when MPI has ended. From now on SIGTERM, SIGUSR1, SIGINT and SIGHUP are ignored: `srun
+  /// To be called last, when MPI has ended. From now on SIGTERM, SIGUSR1, SIGINT, SIGHUP and SIGPIPE are ignored: `srun
   /// --kill-on-bad-exit` sends SIGTERM to ranks that leave later than the first one, and takes the signal for the code
   /// of a rank that dies of it. Once MPICH's mpiexec has passed on a signal, it takes the exit codes only of ranks that
   /// it finds ended while a process of their node still holds a rank's outputs, and 0 for others. So if a signal came,

@@ -25,8 +25,10 @@ namespace {
 std::atomic<bool> in_use = false;
 std::atomic<std::int64_t> first_ns = 0;  // when the first signal came, on the monotonic clock; 0: none came
 std::atomic<int> first_signal = 0, second_signal = 0;
+std::atomic<bool> pipe_broke = false;
 sem_t second_came;
-static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
 
 bool hangup_ignored = false;  // when the process started
 
@@ -60,12 +62,15 @@ extern "C" void note_signal(int signal) {
   errno = kept;
 }
 
+extern "C" void note_pipe(int) { pipe_broke = true; }
+
 }  // namespace
 
 StopSignals::StopSignals() {
   SHARD8_REQUIRE(!in_use.exchange(true), "signals are caught twice");
   first_ns = 0;
   first_signal = second_signal = 0;
+  pipe_broke = false;
   SHARD8_REQUIRE(::sem_init(&second_came, 0, 0) == 0, "sem_init: {}", std::strerror(errno));
   try {
     thread_ = std::thread([this] { wait_for_second(); });
@@ -74,6 +79,7 @@ StopSignals::StopSignals() {
     fail(ExitCode::environment, "cannot start the thread that waits for signals: {}", e.what());
   }
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &before_[i]);
+  ::sigaction(SIGPIPE, nullptr, &before_pipe_);
   take_back();
 }
 
@@ -88,6 +94,9 @@ void StopSignals::take_back() {
     else
       ::sigaction(signal, &action, nullptr);
   }
+  if (before_pipe_.sa_handler == SIG_IGN) return;  // whoever started the process wants that
+  action.sa_handler = &note_pipe;
+  ::sigaction(SIGPIPE, &action, nullptr);
 }
 
 void StopSignals::ignore() {
@@ -95,11 +104,14 @@ void StopSignals::ignore() {
   action.sa_handler = SIG_IGN;
   sigemptyset(&action.sa_mask);
   before_.fill(action);
+  before_pipe_ = action;
   for (const int signal : kSignals) ::sigaction(signal, &action, nullptr);
+  ::sigaction(SIGPIPE, &action, nullptr);
 }
 
 StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  ::sigaction(SIGPIPE, &before_pipe_, nullptr);
   over_ = true;
   ::sem_post(&second_came);
   thread_.join();
@@ -107,7 +119,10 @@ StopSignals::~StopSignals() {
   in_use = false;
 }
 
-int StopSignals::first() const { return first_signal; }
+int StopSignals::first() const {
+  const int signal = first_signal;
+  return signal == 0 && pipe_broke ? SIGHUP : signal;
+}
 
 void StopSignals::on_second(End end) {
   const std::lock_guard lock(mutex_);

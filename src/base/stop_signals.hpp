@@ -17,7 +17,9 @@ namespace shard8::base {
 /// Catches the signals that request a stop of the run, SIGTERM, SIGUSR1, SIGINT and SIGHUP, from its construction to
 /// its destruction, which restores what they did before, or to ignore(). The first signal is remembered, and the run
 /// reads it (first()). A second one ends the process. A SIGHUP that was ignored when the process started (nohup) stays
-/// ignored. One object at a time in a process.
+/// ignored. Every write to a pipe or socket that nobody reads any more raises SIGPIPE: the first one counts as a SIGHUP
+/// as long as no other signal comes, and none as a first or second signal. A SIGPIPE that was ignored stays ignored.
+/// One object at a time in a process.
 class StopSignals {
  public:
   static constexpr std::array<int, 4> kSignals{SIGTERM, SIGUSR1, SIGINT, SIGHUP};
@@ -56,6 +58,7 @@ class StopSignals {
   End end_;
   std::atomic<bool> over_ = false;
   std::array<struct sigaction, kSignals.size()> before_{};
+  struct sigaction before_pipe_ {};
   std::thread thread_;  // last: it uses the others
 };
 

@@ -41,6 +41,7 @@ TEST(StopSignals, RemembersTheFirst) {
 }
 
 TEST(StopSignals, RestoresWhatWasThereBefore) {
+  ::signal(SIGPIPE, SIG_DFL);  // whoever starts tests may ignore it
   const auto before = handler_of(SIGTERM);
   {
     const StopSignals signals;
@@ -48,6 +49,7 @@ TEST(StopSignals, RestoresWhatWasThereBefore) {
     EXPECT_THROW(StopSignals(), base::Error);  // handlers are the process'
   }
   for (const int signal : StopSignals::kSignals) EXPECT_EQ(handler_of(signal), SIG_DFL);
+  EXPECT_EQ(handler_of(SIGPIPE), SIG_DFL);
 }
 
 // A library that is initialised later may install a handler of its own.
@@ -89,6 +91,37 @@ TEST(StopSignals, TakesAnEarlyRepeatForTheSameRequest) {
   raise_two(SIGTERM, std::chrono::milliseconds(0));
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // this process lives
   EXPECT_EQ(signals.first(), SIGUSR1);
+}
+
+// Every write to a pipe that nobody reads raises it again, while the run writes its last checkpoint.
+TEST(StopSignals, ABrokenPipeHangsUpButIsNoFirstSignal) {
+  ::signal(SIGPIPE, SIG_DFL);
+  {
+    StopSignals signals;
+    for (int i = 0; i < 2; ++i) {
+      ::kill(::getpid(), SIGPIPE);
+      std::this_thread::sleep_for(StopSignals::kSameRequest);
+    }
+    EXPECT_EQ(signals.first(), SIGHUP);
+    ::kill(::getpid(), SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // this process lives
+    EXPECT_EQ(signals.first(), SIGTERM);
+    signals.ignore();
+    EXPECT_EQ(handler_of(SIGPIPE), SIG_IGN);
+  }
+  for (const int signal : StopSignals::kSignals) ::signal(signal, SIG_DFL);
+  ::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST(StopSignals, KeepsABrokenPipeIgnored) {
+  ::signal(SIGPIPE, SIG_IGN);
+  {
+    const StopSignals signals;
+    ::kill(::getpid(), SIGPIPE);
+    EXPECT_EQ(signals.first(), 0);
+  }
+  EXPECT_EQ(handler_of(SIGPIPE), SIG_IGN);
+  ::signal(SIGPIPE, SIG_DFL);
 }
 
 TEST(StopSignals, Names) {
