@@ -58,14 +58,14 @@ constexpr std::array kRefusals = {
     Refusal{Stage::output, ExitCode::environment, true, "files in output.dir that cannot be written"},
     Refusal{Stage::output_lock, ExitCode::checkpoint, true, "another run writes to output.dir"},
     Refusal{Stage::output_lock, ExitCode::environment, true, "a lock in output.dir that cannot be written"},
-    Refusal{Stage::gold, ExitCode::deck, true, "a gold file that cannot be read"},
+    Refusal{Stage::gold, ExitCode::deck, true, "a gold file that cannot be read, or has not the run's steps"},
     Refusal{Stage::data, ExitCode::deck, true, "data that cannot be used"},
     Refusal{Stage::initial_weights, ExitCode::deck, true,
             "initial weights that cannot be used, or belong to another model"},
     Refusal{Stage::initial_weights, ExitCode::checkpoint, true, "a checkpoint of initial weights that cannot be used"},
     Refusal{Stage::checkpoint_dir, ExitCode::environment, true, "a checkpoint.dir that cannot be written"},
     Refusal{Stage::checkpoint_lock, ExitCode::checkpoint, true, "another run writes to checkpoint.dir"},
-    // That ranks do not share the folder only a run can find.
+    // Only a run can find that ranks do not share the folder.
     Refusal{Stage::checkpoint_lock, ExitCode::environment, true,
             "a lock in checkpoint.dir that cannot be written, or a folder that ranks do not share"},
     Refusal{Stage::start, ExitCode::checkpoint, true,
@@ -231,9 +231,7 @@ std::string check_start(const deck::LoadResult& deck) {
     at_stage(Stage::data, [&] { project::require_skeleton_times(setup, said); });
     return fmt::format("start      a skeleton of the {}: {}\n", deck::to_string(config.run.skeleton), said);
   }
-  at_stage(Stage::gold, [&] {
-    if (!config.verify.gold.empty()) train::read_gold(config.verify.gold);
-  });
+  at_stage(Stage::gold, [&] { train::gold_of(config); });
   std::string found;
   train::RunDescription run = describe_run(deck);
   run.inputs = look_at_inputs(config, setup, found);

@@ -120,9 +120,7 @@ class Run {
   void lock_output() { output_.hold(say()); }
 
   void read_gold() {
-    comm::agree_on_root(world(), 0, [&] {  // rank 0 judges
-      if (!config().verify.gold.empty()) gold_ = train::read_gold(config().verify.gold);
-    });
+    comm::agree_on_root(world(), 0, [&] { gold_ = train::gold_of(config()); });  // rank 0 judges
   }
 
   void open_data() {
@@ -386,9 +384,10 @@ class Run {
       report.compare_off = compare();
     }
     const double loss = last.loss;
+    const bool has_ratio = entropy_.value_or(0) > 0;
     logger_.info(
         "\nfinal loss {:.6f}{}", loss,
-        entropy_ ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
+        has_ratio ? fmt::format(", {:.4f} of the data's unigram entropy {:.6f}", loss / *entropy_, *entropy_) : "");
     if (stop_) {
       const auto text = stop_text(stop_, last.step + 1, steps_.end, loop.saved, earlier_checkpoint(),
                                   restarts() || !run_.slurm_job.empty());  // queued again, it goes on all the same

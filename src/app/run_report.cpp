@@ -92,7 +92,11 @@ void print_header(const base::Logger& logger, const RunHeader& header) {
   logger.info("found      {}", assembly.loader().dataset().description());
   if (const data::Loader* const validation = assembly.validation())
     logger.info("validation {}", validation->dataset().description());
-  if (header.entropy) logger.info("unigram entropy of the data: {:.6f} nats", *header.entropy);
+  if (header.entropy) {
+    const std::int64_t tokens = assembly.loader().dataset().countable();
+    logger.info("unigram entropy of the data: {:.6f} nats{}", *header.entropy,
+                tokens > data::kMostCounted ? fmt::format(", of {} of {} tokens", data::kMostCounted, tokens) : "");
+  }
   logger.info("init       {}", weights_text(header));
   if (header.point) logger.info("restart    {}", restart_text(*header.point, header.steps));
   logger.info("identity   {}", train::text_of(header.run.identity));

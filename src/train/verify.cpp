@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/plain_file.hpp"
+#include "base/text.hpp"
 #include "io/input_file.hpp"
 
 namespace shard8::train {
@@ -28,7 +29,7 @@ void LossJudge::add(std::int64_t step, double loss) {
   }
   if (step < 0 || step >= static_cast<std::int64_t>(gold_.size()) || (first_off_ >= 0 && first_off_ <= step)) return;
   const double wanted = gold_[static_cast<std::size_t>(step)];
-  if (std::abs(loss - wanted) / std::abs(wanted) <= config_.tolerance) return;
+  if (std::abs(loss - wanted) <= config_.tolerance * std::abs(wanted)) return;
   first_off_ = step;
   off_loss_ = loss;
 }
@@ -63,9 +64,15 @@ void LossJudge::judge_final_loss(std::string& why, double loss, std::optional<do
                fmt::format("final loss {:.6g} is below verify.final_loss_min {:.6g}", loss, config_.final_loss_min));
   if (config_.unigram_ratio_max > 0) {
     SHARD8_REQUIRE(unigram_entropy.has_value(), "the data's unigram entropy was not computed");
-    if (!(loss <= config_.unigram_ratio_max * *unigram_entropy))
-      add_reason(why, fmt::format("final loss {:.6g} is {:.3f} of the data's unigram entropy {:.6g}, allowed is {:.3f}",
-                                  loss, loss / *unigram_entropy, *unigram_entropy, config_.unigram_ratio_max));
+    const double entropy = *unigram_entropy;
+    if (!(loss <= config_.unigram_ratio_max * entropy))
+      add_reason(why, entropy > 0
+                          ? fmt::format("final loss {:.6g} is {:.3f} of the data's unigram entropy {:.6g}, allowed is "
+                                        "{:.3f}",
+                                        loss, loss / entropy, entropy, config_.unigram_ratio_max)
+                          : fmt::format("final loss {:.6g} is above the data's unigram entropy, which is 0: the "
+                                        "counted tokens are all the same one",
+                                        loss));
   }
 }
 
@@ -77,9 +84,10 @@ void LossJudge::judge_gold(std::string& why, std::int64_t end, bool finished) co
   }
   if (first_off_ < 0) return;
   const double wanted = gold_[static_cast<std::size_t>(first_off_)];
-  add_reason(why, fmt::format("loss {:.9g} of step {} differs from {:.9g} in {} by {:.2e} relative, allowed is {:.2e}",
-                              off_loss_, first_off_, wanted, config_.gold,
-                              std::abs(off_loss_ - wanted) / std::abs(wanted), config_.tolerance));
+  const std::string by =
+      wanted == 0 ? "" : fmt::format(" by {:.2e} relative", std::abs(off_loss_ - wanted) / std::abs(wanted));
+  add_reason(why, fmt::format("loss {:.9g} of step {} differs from {:.9g} in {}{}, allowed is {:.2e}", off_loss_,
+                              first_off_, wanted, config_.gold, by, config_.tolerance));
 }
 
 profile::Verification LossJudge::verdict(std::int64_t end, std::optional<double> unigram_entropy, bool finished) const {
@@ -123,6 +131,21 @@ std::vector<double> read_gold(const std::string& path) {
                  losses.size());
     losses.push_back(object["loss"].get<double>());
   }
+  return losses;
+}
+
+std::vector<double> gold_of(const deck::Config& config) {
+  const std::string& path = config.verify.gold;
+  if (path.empty()) return {};
+  std::vector<double> losses = read_gold(path);
+  const auto steps = static_cast<std::int64_t>(losses.size());
+  const deck::RunConfig& run = config.run;
+  const bool may_end_before = (run.stop_after > 0 && run.stop_after < run.steps) || run.time_limit_min > 0;
+  if (steps != run.steps && (steps == 0 || !may_end_before))
+    base::fail(base::ExitCode::deck,
+               "verify.gold: '{}' has the losses of {}, the run has run.steps = {}: give the metrics.jsonl of a run of "
+               "as many steps",
+               path, base::count(steps, "step", "steps"), run.steps);
   return losses;
 }
 

@@ -66,4 +66,9 @@ class LossJudge {
 /// "loss", as in metrics.jsonl. Error(deck) if the file cannot be opened, or, with file and line, if a line is not so.
 std::vector<double> read_gold(const std::string& path);
 
+/// The losses of the deck's gold file, none without one. Error(deck) as read_gold() gives it, if the file has no step,
+/// and if it has more or fewer than run.steps, by which the training would fail at its end; not if run.stop_after or
+/// run.time_limit_min may end this run before.
+std::vector<double> gold_of(const deck::Config& config);
+
 }  // namespace shard8::train
