@@ -326,8 +326,7 @@ void RunOutput::keep_skeleton(Told& told) {
   }
   told.lines.push_back(
       fmt::format("kept       the reports of a skeleton run in {}, as {}", config_.dir, fmt::join(kept, ", ")));
-  const fs::path trace = config_.trace.empty() ? fs::path() : trace_file(config_, 0);
-  if (!trace.empty() && fs::exists(trace, ignored))
+  if (const fs::path trace = config_.trace.empty() ? "" : trace_file(config_, 0); fs::exists(trace, ignored))
     told.lines.push_back(fmt::format("replaced   the skeleton run's trace {}", trace.string()));
 }
 
@@ -444,22 +443,27 @@ void RunOutput::metrics(const profile::StepMetrics& step) {
         fmt::format("the gradient of step {} is exactly 0: nothing is learned. An overflow may have made all "
                     "activations 0: look at the initial weights (model.init_std, model.init_file)",
                     step.step));
-  totals_.add({step.step, step.loss, step.tokens, step.step_s});
-  // The lock is a file: on a network's file system each look is a round trip. Who was stopped for long looks at once.
+  next_step_ = step.step + 1;
+  // The lock is a file: on a network's file system each look is a round trip.
   const auto now = std::chrono::steady_clock::now();
-  if (!lost_ && now - looked_ >= std::chrono::seconds(1)) {
-    lost_ = !held_->lost().empty();
-    looked_ = now;
-  }
-  if (lost_) return;
+  const bool looks = now - looked_ >= std::chrono::seconds(1);
+  if (looks) looked_ = now;
   bool whole = false;
-  inform([&] { whole = metrics_->write(step); });
-  if (!whole) ++lines_left_out_;
+  if (looks ? holds() : !lost_) inform([&] { whole = metrics_->write(step); });
+  if (!whole) return static_cast<void>(++lines_left_out_);
+  totals_.add({step.step, step.loss, step.tokens, step.step_s});
+}
+
+bool RunOutput::holds() {
+  const auto look = [&] {
+    if (auto why = held_->lost(); !why.empty()) throw base::Error(base::ExitCode::environment, why);
+  };
+  return !lost_ && !(lost_ = !inform(look));
 }
 
 void RunOutput::write(const profile::Report& report, const profile::SummaryInput& summary) {
   comm::agree_on_root(world_, 0, [&] {
-    if (const std::string why = held_->lost(); !why.empty()) throw base::Error(base::ExitCode::environment, why);
+    if (!holds()) return;
     if (const auto metrics = std::move(metrics_)) inform([&] { metrics->close(); });
     inform([&] { profile::write_timing(path(config_.timing), report); });
     inform([&] { profile::write_ranks(path(deck::OutputConfig::kRanks), report); });
@@ -477,7 +481,7 @@ void RunOutput::end_leg(const train::Leg& end, bool finished) {
   leg.ended = base::utc_text(base::unix_now());
   leg.end = end.end;
   training_.finished = finished;
-  inform([&] { train::write_training_file(config_.dir, training_); });
+  if (holds()) inform([&] { train::write_training_file(config_.dir, training_); });
   for (const std::string& why : unwritten_) say_(fmt::format("not written by this run: {}", why));
   if (lines_left_out_ > 0)
     say_(fmt::format("'{}' lacks {}", path(config_.metrics).string(),
@@ -489,6 +493,7 @@ profile::Totals RunOutput::totals() const {
   totals.legs = leg();
   totals.first_step = training_.identity.first_step();
   for (const train::Leg& leg : training_.legs) totals.trained_again += leg.trained_again;
+  totals.not_recorded = std::max<std::int64_t>(0, next_step_ - totals.first_step - totals.steps);
   return totals;
 }
 

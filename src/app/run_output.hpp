@@ -47,7 +47,8 @@ struct LegStart {
 /// profile::OutputFile.
 ///
 /// Once the run trains, files that only inform end nothing: metrics, reports, traces, the choice of overlap methods,
-/// the end of a leg in training.json. One that cannot be written is a warning, which end_leg() repeats.
+/// the end of a leg in training.json. One that cannot be written is a warning, which end_leg() repeats. So is a lock
+/// that is lost, after which rank 0 writes no metrics, no reports and no training.json.
 class RunOutput {
  public:
   /// The references must outlive the object.
@@ -76,9 +77,9 @@ class RunOutput {
   void keep_overlap(const std::string& plan);
   /// Does `write`. Its Error(environment) becomes such a warning, each one once. Whether there was none.
   bool inform(const std::function<void()>& write);
-  /// For a line of each step. On rank 0, after start() and before write(). Writes nothing once the lock is lost.
+  /// For a line of each step. On rank 0, after start() and before write().
   void metrics(const profile::StepMetrics& step);
-  /// Writes what comes at the end of a run. May be called again with more figures. AgreedError if the lock is lost.
+  /// Writes what comes at the end of a run. May be called again with more figures.
   void write(const profile::Report& report, const profile::SummaryInput& summary);
   /// Writes to training.json how this leg ended, and says again what could not be written. After start().
   void end_leg(const train::Leg& end, bool finished);
@@ -97,6 +98,7 @@ class RunOutput {
   void keep_skeleton(Told& told);
   void cut_back(const LegStart& start, Told& told);
   void note_last_seen();
+  bool holds();  ///< whether this run still has the folder's lock; says once that it has lost it
 
   const deck::OutputConfig& config_;
   const comm::Communicator& world_;
@@ -104,12 +106,13 @@ class RunOutput {
   std::unique_ptr<train::HeldFolder> held_;
   bool lost_ = false;
   std::chrono::steady_clock::time_point looked_{};  ///< when lost_ was found out
-  bool told_of_zero_ = false;  ///< a gradient of 0 was warned of
+  bool told_of_zero_ = false;                       ///< a gradient of 0 was warned of
   std::function<void(const std::string&)> say_;
   std::vector<std::string> unwritten_;  ///< why files that inform could not be written, on rank 0
   std::int64_t lines_left_out_ = 0;     ///< of metrics.jsonl
   train::TrainingFile training_;
   profile::Totals totals_;                         ///< of steps that are in metrics.jsonl
+  std::int64_t next_step_ = 0;                     ///< the step after the last one of this leg; 0 before its first
   std::unique_ptr<profile::MetricsFile> metrics_;  ///< open while steps are trained
 };
 

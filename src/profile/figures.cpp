@@ -106,9 +106,12 @@ CheckpointFigures checkpoints_over_ranks(const CheckpointCounts& mine, double st
 
 std::string to_text(const Totals& t) {
   if (t.legs <= 1) return {};
+  const std::string without =
+      t.not_recorded > 0 ? fmt::format(" ({} more, without a line in metrics.jsonl, do not count here)", t.not_recorded)
+                         : "";
   return fmt::format(
-      "all {} legs: {} steps from step {}, {} trained again, {} tokens, {:.3f} s of steps, {:.1f} tokens/s\n", t.legs,
-      t.steps, t.first_step, t.trained_again, t.tokens, t.step_s, t.tokens_per_s());
+      "all {} legs: {} steps from step {}{}, {} trained again, {} tokens, {:.3f} s of steps, {:.1f} tokens/s\n", t.legs,
+      t.steps, t.first_step, without, t.trained_again, t.tokens, t.step_s, t.tokens_per_s());
 }
 
 }  // namespace shard8::profile

@@ -56,7 +56,7 @@ struct CompareOff {
   /// with, and in time each of `without` follows the one of `with`.
   std::vector<std::vector<double>> with, without;
   std::int64_t block_steps = 0;  ///< steps of a block, the ones left out included
-  std::int64_t left_out = 0;     ///< of them, the first ones, which are not measured
+  std::int64_t left_out = 0;     ///< steps at the begin of each block, which are not measured
   std::string cut_short{};       ///< what stopped it before its end ("SIGTERM"); empty: nothing
 
   bool measured() const { return !with.empty(); }
@@ -123,6 +123,7 @@ struct Totals {
   std::int64_t legs = 0;           ///< processes that trained, those that were killed included
   std::int64_t first_step = 0;     ///< number of the training's first step
   std::int64_t steps = 0;          ///< steps that are recorded
+  std::int64_t not_recorded = 0;   ///< steps that were trained and have no line in metrics.jsonl
   std::int64_t trained_again = 0;  ///< steps that a later leg trained once more, since no checkpoint had them
   std::int64_t tokens = 0;         ///< of the recorded steps
   double step_s = 0;               ///< seconds of the recorded steps, on rank 0

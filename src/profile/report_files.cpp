@@ -263,6 +263,7 @@ Json totals_of(const Totals& t) {
   return {{"legs", t.legs},
           {"first_step", t.first_step},
           {"steps", t.steps},
+          {"not_recorded", t.not_recorded},
           {"trained_again", t.trained_again},
           {"tokens", t.tokens},
           {"step_s", t.step_s},

@@ -37,6 +37,15 @@ TEST_F(Legs, ThatWereKilledAreCounted) {
   expect_ends(0, {}, {"all 2 legs: 10 steps from step 0, 1 trained again"});
 }
 
+TEST_F(Legs, TotalsSayWhichStepsHaveNoLine) {
+  expect_ends(75, {"run.stop_after=3"});
+  expect_ends(
+      0, {"output.metrics=other.jsonl"},
+      {"all 2 legs: 7 steps from step 0 (3 more, without a line in metrics.jsonl, do not count here), 0 trained "
+       "again"});
+  EXPECT_EQ(summary("out/summary.json")["totals"]["not_recorded"], 3);
+}
+
 TEST_F(Legs, AMetricsFileThatCannotBeReadIsNotEmpty) {
   expect_ends(75, {"run.stop_after=3"});
   fs::remove(at("out/metrics.jsonl"));

@@ -182,6 +182,25 @@ TEST_F(LostLock, TheFolderIsRemoved) {
   EXPECT_NE(test::newest_checkpoint(folder() / "moved"), "");
 }
 
+/// The folder of figures is lost, that of checkpoints is not: a stop keeps its exit code.
+TEST_F(LostLock, OfOutputEndsNothing) {
+  const fs::path out = folder() / "out";
+  for (const bool whole : {false, true}) {
+    fs::remove_all(out);
+    fs::remove_all(folder() / "kept");
+    test::ProgramRun run(program({"run.steps=100000", "checkpoint.every=10", "checkpoint.dir=kept"}));
+    wait_until(run, "there is a checkpoint", [&] { return fs::exists(folder() / "kept/latest"); });
+    fs::remove_all(whole ? out : out / "lock");
+    wait_until(run, "the run says so", [&] { return run.output().find("the lock is lost") != std::string::npos; });
+    for (const pid_t rank : run.ranks()) ::kill(rank, SIGTERM);
+    const auto end = run.wait();
+    EXPECT_EQ(end.code, 75) << end.output;
+    expect_says(end, {"this run writes no more files there", "the training goes on",
+                      "not written by this run: ", "stopped by SIGTERM"});
+    EXPECT_FALSE(fs::exists(out / "summary.json"));
+  }
+}
+
 TEST_F(TwoRuns, TheSecondIsRefused) {
   fs::remove_all(folder() / "out");
   test::ProgramRun first(program({"run.steps=100000", "checkpoint.every=10"}));
