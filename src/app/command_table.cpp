@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -224,6 +225,21 @@ std::string offer(const std::string& word, const std::vector<std::string>& names
                      fmt::join(names, ", "));
 }
 
+/// A question for the first of the words that is no option of the command, but near the name of one.
+std::string offer_option(const CLI::App& command, std::span<char* const> words) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  for (const std::string_view word : words) {
+    const std::string_view name = word.substr(0, word.find('='));
+    if (!name.starts_with("--") || std::find(views.begin(), views.end(), name) != views.end()) continue;
+    const std::string_view near = deck::nearest(name, views);
+    if (!near.empty()) return fmt::format("; did you mean '{}' for '{}'?", near, name);
+  }
+  return {};
+}
+
 }  // namespace
 
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
@@ -245,6 +261,8 @@ int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseErro
     }
   }
   if (problem.empty()) problem = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
+    problem += offer_option(*command, std::span(argv, static_cast<std::size_t>(argc)));
   base::print_coloured(fmt::format("{}: {}; see {} --help\n", name, problem, name), stderr);
   return static_cast<int>(base::ExitCode::deck);
 }

@@ -173,15 +173,17 @@ std::string describe(const Config& config) {
   line("weights", describe_weights(config));
   if (config.overlap.enable && can_overlap(config)) line("overlap", describe_overlap(config));
   line("training", describe_schedule(config));
-  if (config.run.validate_every > 0 || config.data.validation > 0) line("validation", describe_validation(config));
+  const bool trains = config.run.skeleton == Skeleton::none;  // a skeleton has no losses and writes no checkpoints
+  if (trains && (config.run.validate_every > 0 || config.data.validation > 0))
+    line("validation", describe_validation(config));
   if (config.run.stop_after > 0 || config.run.time_limit_min > 0) line("stops", describe_stops(config.run));
   if (config.optimizer.moments != FloatType::fp32 || config.optimizer.master != Master::fp32) {
     line("optimizer", describe_state(config.optimizer));
   }
-  if (!config.checkpoint.dir.empty() || config.checkpoint.restarts_from_path()) {
+  if (trains && (!config.checkpoint.dir.empty() || config.checkpoint.restarts_from_path())) {
     line("checkpoint", describe_checkpoints(config.checkpoint));
   }
-  line("verify", describe_checks(config.verify, config.run.steps));
+  if (trains) line("verify", describe_checks(config.verify, config.run.steps));
   line("output", config.output.dir);
   return text;
 }

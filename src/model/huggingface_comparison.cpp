@@ -299,7 +299,9 @@ class Comparison {
     std::int64_t first = 0, dense = 0;  // the dense layers at the beginning, and all
     while (first < model_.layers && is_dense(first)) ++first;
     for (std::int64_t layer = 0; layer < model_.layers; ++layer) dense += is_dense(layer) ? 1 : 0;
-    if (dense > first)
+    if (first == model_.layers)
+      add("{}, so no layer has experts: set moe.experts to 0, and model.ffn to the layers' width", theirs);
+    else if (dense > first)
       add("{}, but in shard8 layers without experts come first: use weights of such a model", theirs);
     else if (first != model_.moe.dense_layers)
       add("{}, but moe.dense_layers = {}: set moe.dense_layers to {}", theirs, model_.moe.dense_layers, first);

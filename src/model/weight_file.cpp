@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "deck/choices.hpp"
+#include "model/huggingface_entries.hpp"
 
 namespace shard8::model {
 
@@ -311,8 +312,9 @@ std::vector<std::string> check_tensors(const io::TensorFile& file, const deck::M
                "{}: has {} that a {} does not have and that would be dropped: {}: {}use weights of a plain {}, or a "
                "copy of the file without {} if the other weights do not need {}",
                file.spec(), base::count(static_cast<std::int64_t>(dropped.size()), "tensor", "tensors"),
-               deck::to_string(model.arch), listed(dropped), norms ? "set model.qk_norm to true, or " : "",
-               deck::to_string(model.arch), dropped.size() == 1 ? "it" : "them", dropped.size() == 1 ? "it" : "them");
+               architecture_of(model).model_type, listed(dropped), norms ? "set model.qk_norm to true, or " : "",
+               architecture_of(model).model_type, dropped.size() == 1 ? "it" : "them",
+               dropped.size() == 1 ? "it" : "them");
   }
   check_tied_head(file, model);
   return others;

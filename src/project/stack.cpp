@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "deck/diagnostics.hpp"
@@ -90,7 +91,7 @@ std::string set_recomputed(Structure& s, const std::string& text) {
     int linear = 0;
     while (linear < operation::kLinears && name_of(static_cast<operation::Linear>(linear)) != name) ++linear;
     if (linear == operation::kLinears) return kExpected;
-    s.recomputed[static_cast<std::size_t>(linear)] = share;
+    if (std::exchange(s.recomputed[static_cast<std::size_t>(linear)], share) > 0) return kExpected;  // named twice
   }
   return any ? std::string() : kExpected;
 }

@@ -27,7 +27,7 @@ struct Structure {
   /// backward computes attention's forward again.
   std::array<double, operation::kLinears> recomputed{};
   bool attention_recomputed = false;
-  bool keys_recomputed = false;  ///< of qkv the columns of the keys: structure_of() puts their share into `recomputed`
+  bool keys_recomputed = false;  ///< qkv=keys: structure_of() sets the share of qkv to that of the keys' columns
 
   /// With model.recompute = full: backward computes the last product of a layer again, too, whose result nothing needs.
   bool whole_layer_recomputed = false;

@@ -125,7 +125,7 @@ class Transformation {
   std::optional<Operation> computed_again(const Operation& o) const;
   /// Sums of amaxes at the begin of each layer's forward and backward.
   void sum_amaxes();
-  /// Where gradients are also reduced in BF16, the casts before a reduction go.
+  /// Removes the casts before reductions if the stack reduces gradients in BF16, too.
   void gradients_in_bf16();
   void add_residuals_by_kernels();
   /// The gathers at the end of the step, for the next one, stand at its begin.

@@ -119,9 +119,15 @@ constexpr Property kProperties[] = {
      }},
 };
 
+/// The text without blanks at its begin and end.
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
 Change read_change(const std::string& text, std::string_view option) {
   const auto equals = text.find('=');
-  const std::string key = text.substr(0, equals);
+  const std::string key = trimmed(text.substr(0, equals));
   std::vector<std::string_view> keys;
   for (const Property& p : kProperties) keys.push_back(p.key);
   const auto found =
@@ -132,7 +138,7 @@ Change read_change(const std::string& text, std::string_view option) {
                near.empty() ? "" : fmt::format("did you mean '{}'? ", near), deck::list_of(keys, "and"));
   }
   double factor = 0;
-  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  const std::string value = equals == std::string::npos ? "" : trimmed(text.substr(equals + 1));
   const char* const last = value.data() + value.size();
   const auto [end, status] = std::from_chars(value.data(), last, factor);
   if (status != std::errc() || last - end != 1 || *end != 'x' || !(factor >= 0.01 && factor <= 100))

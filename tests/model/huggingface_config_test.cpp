@@ -231,6 +231,9 @@ TEST(HuggingfaceConfig, LayersWithoutExpertsAreCompared) {
   EXPECT_EQ(with(R"(, "mlp_only_layers": [0, 1])", 0),
             Lines{"mlp_only_layers = [0,1] and decoder_sparse_step = 1, but moe.dense_layers = 0: set moe.dense_layers "
                   "to 2"});
+  EXPECT_EQ(with(R"(, "mlp_only_layers": [0, 1, 2])", 1),
+            Lines{"mlp_only_layers = [0,1,2] and decoder_sparse_step = 1, so no layer has experts: set moe.experts to "
+                  "0, and model.ffn to the layers' width"});
   for (const char* wrong :
        {R"(, "decoder_sparse_step": 0)", R"(, "mlp_only_layers": 1)", R"(, "mlp_only_layers": ["0"])"})
     EXPECT_NE(with(wrong, 0)[0].find("not a list of integers and a positive integer"), std::string::npos) << wrong;

@@ -404,6 +404,20 @@ TEST(Refused, missing_files) {
                            "output.summary renames it");
 }
 
+TEST(Recorded, a_summary_that_output_summary_renames) {
+  const Copy copy;
+  const std::string summary = copy.text("summary.json");
+  copy.write("training.json", R"({"deck": [{"key": "output.summary", "value": "run.json", "origin": "deck"}]})");
+  // What has the usual name is another run's.
+  expect_refused_for(copy.path(), "has metrics.jsonl but no run.json: the run is not over or failed");
+  copy.write("run.json", summary);
+  copy.write("summary.json", "no summary");
+  EXPECT_GT(read_run(copy.path()).mean_s, 0);
+  copy.write("training.json", "{");
+  copy.write("summary.json", summary);
+  EXPECT_GT(read_run(copy.path()).mean_s, 0);
+}
+
 TEST(Refused, a_projection_without_a_band) {
   const Copy copy;
   project(copy, 1);

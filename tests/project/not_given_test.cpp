@@ -114,6 +114,7 @@ TEST(ProjectNotGiven, every_entry_that_changes_a_digit_is_named) {
   const Machine host = machine::read("inputs/machines/host.yaml");
   for (const char* mesh : {"mesh.tensor=1", "mesh.tensor=2"})
     expect_named(deck_of("inputs/quickstart.yaml", host, {"mesh.shard=1", mesh}), host, named);
+  expect_named(deck_of("inputs/quickstart.yaml", host, {}), host, named);  // on two nodes
   EXPECT_GT(named, 150);
 }
 

@@ -351,6 +351,7 @@ structure: {head: whole, recomputed: fc1}
 structure_fp8: {recomputed: qkv proj fc1}
 structure_tensor: {tensor_copies: 2}
 structure_fp8_tensor: {recomputed: qkv=keys fc1}
+structure_overlap: {recomputed: qkv=0.5}
 )");
   using Texts = std::vector<std::string>;
   EXPECT_EQ(overrides(stack, deck_of()), (Texts{"fsdp.prefetch=2", "precision.reduce=bf16", "fsdp.gather=fp32"}));
@@ -367,6 +368,10 @@ structure_fp8_tensor: {recomputed: qkv=keys fc1}
   EXPECT_EQ(structure_of(stack, both).tensor_copies, 2);
   constexpr double kKeys = static_cast<double>(kKvHeads) / (kHeads + 2 * kKvHeads);
   EXPECT_EQ(structure_of(stack, both).recomputed, (std::array<double, 4>{kKeys, 0, 1, 0}));
+  const deck::Config all =
+      deck_of({"mesh.shard=1", "mesh.tensor=2", "data.batch=2", "fp8.recipe=current", "overlap.enable=true"});
+  EXPECT_EQ(structure_of(stack, all).recomputed, (std::array<double, 4>{0.5, 0, 0, 0}));
+  EXPECT_THROW(stack_of("structure: {recomputed: qkv=keys qkv=0.5}\n"), base::Error);
 }
 
 TEST(File, ErrorsHavePlaceValueAndRemedy) {

@@ -354,19 +354,38 @@ RecordedRun read_by_metrics(const fs::path& path) {
   return run;
 }
 
+/// The summary of the training in a folder: what output.summary names in the deck that training.json holds. Without a
+/// record that can be read, summary.json.
+fs::path summary_in(const fs::path& folder) {
+  const fs::path training = folder / "training.json";
+  std::string name;
+  try {
+    if (kind_of(training).is_there()) {
+      const Json record = base::parse_json<Json>(text_of(training));
+      base::in_json(record, [&] {
+        for (const Json& key : json_list(json_member(record, "deck")))
+          if (json_value<std::string>(key, "key") == "output.summary") name = json_value<std::string>(key, "value");
+      });
+    }
+  } catch (const std::exception&) {
+    name.clear();
+  }
+  return folder / (name.empty() ? "summary.json" : name);
+}
+
 }  // namespace
 
 RecordedRun read_run(const fs::path& path) {
   const base::FileKind kind = kind_of(path);
   if (!kind.is_there()) refuse(path, "there is no such file or folder; give an output folder of a run");
   if (!kind.is_folder()) return path.extension() == ".jsonl" ? read_by_metrics(path) : read_by_summary(path, path);
-  const fs::path summary = path / "summary.json";
+  const fs::path summary = summary_in(path);
   if (kind_of(summary).is_there()) return read_by_summary(path, summary);
   if (kind_of(path / "metrics.jsonl").is_there())
-    refuse(path,
-           "has metrics.jsonl but no summary.json: the run is not over or failed; to compare its losses only, give {}",
-           (path / "metrics.jsonl").string());
-  refuse(path, "has no summary.json; give an output folder of a run, or its summary file if output.summary renames it");
+    refuse(path, "has metrics.jsonl but no {}: the run is not over or failed; to compare its losses only, give {}",
+           summary.filename().string(), (path / "metrics.jsonl").string());
+  refuse(path, "has no {}; give an output folder of a run, or its summary file if output.summary renames it",
+         summary.filename().string());
 }
 
 }  // namespace shard8::profile
