@@ -63,6 +63,8 @@ def with_own(shipped, folder):
 
 def run(options):
     repository = pathlib.Path(options.repository)
+    if options.write and options.stacks is not None:
+        raise Refused("--write with --stacks: docs/validation.md and the efficiencies are of shipped stacks: leave one out")
     table = rows.read(options.rows)
     all_stacks = with_own(stacks.read_all(repository / "inputs" / "stacks"), options.stacks)
     machine = machine_of(repository, options.machine, options.rows)

@@ -171,7 +171,7 @@ def _row(path, line, header, fields, errors):
     precision = text["precision"].lower().removeprefix("amp_")  # as llm-foundry's tables name them
     if precision == "bfloat16" or text["precision"].lower().startswith("amp_"):
         values["precision"] = "bf16" if precision == "bfloat16" else precision
-    if not is_fp8(precision) and precision not in ("", "bf16", "bfloat16"):
+    if not is_fp8(precision) and precision not in ("bf16", "bfloat16") and text["precision"]:
         wrong("precision", "bf16, bfloat16, or a name that begins with float8 or fp8, perhaps behind amp_")
     if len(errors) > before:
         return None
