@@ -17,9 +17,9 @@ struct Count {
   int ranks, rank;
 
   struct Rows {
-    std::int64_t received = 0;  ///< by a rank
-    std::int64_t padded = 0;    ///< the same with padding
-    std::int64_t further = 0;   ///< of them, sent by this rank behind the first round
+    std::int64_t received = 0;  ///< rows that a rank receives
+    std::int64_t padded = 0;    ///< the same rows with padding
+    std::int64_t further = 0;   ///< received rows that this rank sends after the first round
   };
 
   template <class AnyTeam>

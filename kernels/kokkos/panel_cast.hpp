@@ -22,7 +22,7 @@ struct PanelCast {
   static constexpr int kAcross = kWidth / kN, kGroups = kThreads / kAcross, kRows = kWidth / kGroups;
   static constexpr int kDown = kWidth / kBlock, kPer = kGroups / kDown, kWarps = kThreads / 32;
   static constexpr int kShare = kBlock / kN;                     ///< threads that share a block along rows
-  static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales those threads compute at once
+  static constexpr int kEach = kRows < kShare ? kRows : kShare;  ///< rows whose scales kShare threads compute at once
   static constexpr bool kRow = kBlocks == Blocks::row || kBlocks == Blocks::both, kColumn = kBlocks != Blocks::row,
                         kSquare = kBlocks == Blocks::square;
   static constexpr int kStep = kTransposed ? 1 : kPer;  ///< from one row of a thread to the next

@@ -26,7 +26,7 @@ struct PanelInRegisters {
   Source x;
   CastCounts* counts;
 
-  /// The panels of the first n rows.
+  /// A copy of this functor that casts the first n rows alone.
   KOKKOS_FORCEINLINE_FUNCTION PanelInRegisters until(std::int64_t n) const {
     PanelInRegisters panels = *this;
     panels.cast.rows = n;

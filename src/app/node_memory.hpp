@@ -20,8 +20,8 @@ struct MemoryLimits {
   /// The control group with the smallest limit among those that this process is in.
   struct Group {
     std::string file;             ///< the file that holds the limit
-    std::uint64_t limit = 0;      ///< of memory
-    std::uint64_t with_swap = 0;  ///< of memory and swap
+    std::uint64_t limit = 0;      ///< most bytes of memory
+    std::uint64_t with_swap = 0;  ///< most bytes of memory and swap together
     std::uint64_t id = 0;         ///< equal for processes of a machine that are in one group; never 0
   };
   std::optional<Group> group{};

@@ -95,13 +95,13 @@ struct Extents {
   template <std::convertible_to<int>... Int>
   requires(sizeof...(Int) == kAxisCount) constexpr Extents(Int... extents) : of{static_cast<int>(extents)...} {}
 
-  /// That of expert_shard is shard · tensor / expert, which must be a whole number.
+  /// The extent along `axis`; along expert_shard it is shard · tensor / expert, which must be a whole number.
   constexpr int operator[](Axis axis) const {
     if (axis == Axis::expert) return expert;
     if (axis == Axis::expert_shard) return (*this)[Axis::shard] * (*this)[Axis::tensor] / expert;
     return of[static_cast<std::size_t>(axis)];
   }
-  /// Of an axis of kAxes.
+  /// The extent along an axis of kAxes, to be changed.
   constexpr int& operator[](Axis axis) { return of[static_cast<std::size_t>(axis)]; }
   /// The same mesh with another extent of Axis::expert, which must divide shard · tensor.
   constexpr Extents with_experts(int ranks) const {

@@ -39,7 +39,7 @@ inline std::string text_of_json(const nlohmann::json::exception& error) {
 /// Thrown by json_member() and json_value(); in_json() turns it into a JsonProblem.
 struct JsonFault {
   const void* value;    ///< the address of the value in its document
-  std::string key;      ///< that the value lacks; empty: the value itself is wrong
+  std::string key;      ///< the key that the value lacks; empty: the value itself is wrong
   std::string problem;  ///< "is null, not a number"
 };
 

@@ -31,7 +31,7 @@ struct WorkKey {
   std::string kernel{};                    ///< name; empty for products and attention
   std::array<std::int64_t, 12> numbers{};  ///< shapes and formats, or the bytes of a kernel
 
-  /// Of a product, attention or a kernel. A bias and a residual of a product are not told apart.
+  /// The key of a product, of attention or of a kernel. Products with a bias and with a residual have the same key.
   static WorkKey of(const operation::Operation& operation);
   static WorkKey of(const operation::Product& product);
   static WorkKey of(const operation::Attention& attention);

@@ -70,7 +70,7 @@ struct Import {
                const std::string& name, const Same& same);
 
   std::vector<Timed> timed_collectives{}, timed_products{};  ///< for each row of `rows`
-  std::vector<std::string> repeated{};                       ///< places of rows whose key was there
+  std::vector<std::string> repeated{};                       ///< places of rows with the key of an earlier row
   double farthest = 1;                                       ///< factor between rows of one key
   bool said_shape = false;
 };

@@ -94,7 +94,7 @@ class Lock {
   std::string path_;
   LockOptions options_;
   LockHolder self_;
-  std::string text_;  // as it was written last
+  std::string text_;  // of the lock file, as this process wrote it last
   int descriptor_ = -1;
   bool has_flock_ = false;
 };

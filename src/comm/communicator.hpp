@@ -207,11 +207,11 @@ class Communicator {
 
   /// Whether a push() waits until all ranks have read what was pushed before.
   enum class PeersRead : std::uint8_t {
-    waited_for,  ///< it waits until the streams of all ranks have come to this call
-    known        ///< it does not. Allowed if, on every rank, a push of this memory came to its end after the rank last
-                 ///< used the bytes that are now written. It did where dispatch and combine write to different bytes
-                 ///< in turns, and combine's write() is the last to read what was dispatched; and where several pushes
-                 ///< write to different bytes and the first of them has waited
+    waited_for,  ///< push() waits until the streams of all ranks have come to this call
+    known        ///< push() does not wait. Allowed if, on every rank, a push of this memory ended after the rank last
+           ///< used the bytes that are now written. This holds where dispatch and combine write to different bytes
+           ///< in turns, and combine's write() is the last to read what was dispatched; and where several pushes
+           ///< write to different bytes and the first of them has waited
   };
   /// An all-to-all whose kernels the caller launches: they write to the memory of all ranks, so they alone know how
   /// many rows go where, and no host waits. In the order of the memory's stream (PushMemory::stream) it waits for the

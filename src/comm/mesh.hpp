@@ -25,7 +25,7 @@ struct Mesh {
 /// The groups whose exchanges are overlapped with products. On a device they have streams of their own.
 struct OverlappedGroups {
   bool tensor = false;
-  bool expert = false;  ///< its pushes
+  bool expert = false;  ///< the pushes of the expert group
 
   bool operator==(const OverlappedGroups&) const = default;
 };

@@ -28,7 +28,7 @@ struct WrittenFile {
 /// list.
 std::vector<WrittenFile> written_files(const OutputConfig& output);
 
-/// Those that the runs of this deck, which has no errors, write and leave.
+/// The files that runs of `config`, which has no errors, write into output.dir and leave there.
 std::vector<WrittenFile> written_files(const Config& config);
 
 /// Whether the name is that of a file in output.dir: no path, and neither "." nor "..".

@@ -51,7 +51,7 @@ class GradientStore {
     bool first = true, last = true;  ///< of the step's reductions of the unit: the one under way
     operation::Issued<comm::Request> scatter, replica_sum;
   };
-  /// The gradients of a unit in the slot in which they were summed last, with views that are made once.
+  /// Where the gradients of a unit lie: the slot in which they were summed last, and views of it, made once.
   struct Place {
     int slot = 0;
     GradientForms forms;

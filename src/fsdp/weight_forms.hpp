@@ -213,7 +213,7 @@ struct WeightForms {
   /// of the parameter are not whole blocks of its formats (with the arithmetic).
   static WeightForms make(const ParameterShape& parameter, const Options& options, tensor::Arena& weights);
 
-  /// Whether what arrives is cast to what products read (GatherHooks::after).
+  /// Whether gathered values are cast to the format that products read (GatherHooks::after).
   bool converted() const { return communicated != read; }
   /// Rows of one matrix in a copy of the shard or of the whole parameter, with the inverse scale of the matrix.
   static tensor::Operand part_of(const tensor::Operand& copy, const GroupRows& part);

@@ -116,7 +116,7 @@ class Times {
   double most_factor_;
   std::string_view allows_;
   mutable std::vector<NotGiven> not_given_;  ///< a log: no result depends on it
-  mutable std::set<const Figure*> noted_;    ///< those in it
+  mutable std::set<const Figure*> noted_;    ///< the figures in not_given_
   mutable bool moved_by_noted_ = false;
 };
 

@@ -66,7 +66,7 @@ const Architecture& architecture_of(const deck::ModelConfig& model);
 
 /// The values of a model that a deck has, too.
 std::vector<ConfigEntry> config_entries(const deck::ModelConfig& m);
-/// Those that no deck has.
+/// The values of a model that no deck has.
 std::vector<FixedEntry> fixed_entries(const deck::ModelConfig& m);
 
 /// A value as messages show it.

@@ -76,7 +76,7 @@ constexpr std::span<const Parameter> embedding_parameters(const deck::ModelConfi
   return gpt2 ? std::span<const Parameter>(parameter_order::kTableAndPositions)
               : std::span<const Parameter>(parameter_order::kTable);
 }
-/// Those of a layer without its experts. `experts`: whether it has any, which are a unit of their own.
+/// The parameters of a layer but for its experts, which are a unit of their own. `experts`: whether it has any.
 constexpr std::span<const Parameter> layer_parameters(const deck::ModelConfig& model, bool experts = false) {
   if (model.arch == deck::Arch::gpt2) return parameter_order::kGpt2Layer;
   if (experts && model.qk_norm) return parameter_order::kQkNormRoutedLayer;

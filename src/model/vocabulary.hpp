@@ -56,7 +56,7 @@ class LossHead {
     Affine norm;
     tensor::Tensor head;  ///< (vocab_local, H)
   };
-  /// fp32, of the shapes of Weights.
+  /// Gradients of the tensors of Weights, in fp32 and of the same shapes.
   struct Gradients {
     Affine norm;
     tensor::Tensor head;

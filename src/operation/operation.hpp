@@ -118,7 +118,7 @@ struct Kernel {
 
 /// One collective of a group of more than one rank.
 struct Collective {
-  /// What it moves of one dtype, counted as profile::CollectiveKey does.
+  /// What a collective moves of one dtype, counted as profile::CollectiveKey does.
   struct Payload {
     tensor::DType dtype = tensor::DType::fp32;
     std::uint64_t bytes = 0;

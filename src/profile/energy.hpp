@@ -141,7 +141,7 @@ struct EnergyFigures {
   std::vector<Row> rows{};  ///< each counter
   std::vector<Node> nodes{};
   std::vector<EnergyDirectory::Missing> missing{};
-  std::vector<EnergyKind> complete{};          ///< kinds that were read everywhere and to the end; the sums are of them
+  std::vector<EnergyKind> complete{};          ///< kinds that every node read to the end; sums are over these kinds
   std::array<double, kEnergyKinds> by_kind{};  ///< joules
   double joules = 0, seconds = 0;              ///< seconds: of the counter that was read for longest
   double run_joules = 0, run_seconds = 0;      ///< from the begin of the run on, start-up included

@@ -17,7 +17,7 @@ namespace shard8::profile {
 /// this rank is the same on every rank. Padding rows and padding tokens count nowhere.
 struct ExpertCounts {
   int ranks = 1;                     ///< of an expert group
-  std::int64_t steps = 0;            ///< that were added up
+  std::int64_t steps = 0;            ///< steps that were added up
   std::int64_t least = 0, most = 0;  ///< tokens that chose an expert of a layer in a step; of several steps extremes
   double mean = 0;                   ///< of these tokens, added up over the steps
   std::int64_t sent = 0;             ///< rows that this rank's tokens have in forward
@@ -38,7 +38,7 @@ struct ExpertCounts {
 /// is over the ranks, of each rank's mean over the steps.
 struct ExpertFigures {
   int ranks = 1;                     ///< of an expert group; 1: nothing is dispatched between ranks
-  std::int64_t steps = 0;            ///< that were counted
+  std::int64_t steps = 0;            ///< measured steps that were counted
   std::int64_t least = 0, most = 0;  ///< tokens that chose an expert of a layer, of all steps
   double mean = 0;                   ///< of these tokens
   Spread sent{}, received{};         ///< rows, see ExpertCounts

@@ -116,7 +116,7 @@ ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gat
 
 /// The lines of the report, busy_text() among them. `hosts` by rank.
 std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts);
-/// That the machine was busy, and how: the text of a warning, without a line feed; empty unless figures.busy().
+/// The text of a warning that the machine was busy, and how, without a line feed; empty unless figures.busy().
 std::string busy_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts);
 
 }  // namespace shard8::profile

@@ -66,7 +66,7 @@ class HostClock final : public StepClock {
  private:
   Now now_;
   std::vector<Clock::time_point> marks_;
-  std::optional<Clock::time_point> end_;  ///< of the step before
+  std::optional<Clock::time_point> end_;  ///< when the step before ended; nothing before the first step
   std::int64_t started_ = 0;
   std::vector<double> seconds_;
 };

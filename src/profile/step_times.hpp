@@ -97,7 +97,7 @@ class CallTimes {
   void clear();
 
  private:
-  static constexpr std::size_t kExact = 1024;  ///< calls; chosen: their median is as good as kept in 8 kB
+  static constexpr std::size_t kExact = 1024;  ///< calls of which each time is kept; chosen: 8 kB
   /// Bins are 1/64 of a power of two wide, from 1 ns up to 2^40 ns, 18 minutes: the middle of a bin is at most 1/128
   /// off. Shorter calls are in the first bin, longer ones in the last.
   static constexpr int kPowers = 40, kBins = 64;

@@ -108,7 +108,7 @@ class Assembly {
   comm::Mesh mesh_;
   Setup setup_;
   const std::string program_;
-  profile::Conditions conditions_;  ///< empty until they are found
+  profile::Conditions conditions_;  ///< on which kept measurements depend; empty until they are found
   profile::StepTimer timer_;
   io::IoThread io_;
   std::unique_ptr<data::Loader> loader_;

@@ -24,7 +24,7 @@ namespace shard8::train {
 struct RunDescription {
   std::string program, git_hash;
   std::vector<checkpoint::ManifestKey> deck;
-  std::string overlap{};  ///< as in SavedChoices
+  std::string overlap{};  ///< the chosen overlap methods, as in SavedChoices
   Inputs inputs{};        ///< by content; only rank 0 needs them to find a start
   Identity identity{};    ///< only Checkpoints needs it, for its manifests
   bool requeued = false;  ///< as in StartQuestion

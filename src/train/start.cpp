@@ -57,7 +57,7 @@ class Finder {
     const bool none = restart_ == deck::CheckpointConfig::kNoRestart;
     if (!named && !none) {
       Start start = go_on();
-      // Who was cut off while it moved another training's files aside goes on moving them.
+      // A run that was cut off while it moved another training's files aside goes on moving them.
       start.is_later = is_requeued() && record_->replacing == 0;
       return start;
     }

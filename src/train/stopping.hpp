@@ -17,7 +17,7 @@ struct ClockTimes {
   double since_1970 = 0;  ///< the system's, which may be set forward and back
 };
 
-/// Until when a run may take.
+/// When a run must have ended.
 struct TimeLimits {
   std::optional<double> run_s{};     ///< seconds from the begin of the process
   std::optional<double> job_end{};   ///< when the batch system ends the job, in seconds since 1970

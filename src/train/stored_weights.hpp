@@ -17,7 +17,7 @@ namespace shard8::train {
 ///     delayed        bytes, by a scale with the stored inverse; the newest amaxes in the history; fp8_scale
 ///     block, mxfp8   scales of all blocks; bytes of each copy
 ///
-/// It does not use the kernels that made them: the formulas of kernels/quantize.hpp are written again in this file. A
+/// It does not use the kernels that made them: weight_scales.hpp has the formulas of kernels/quantize.hpp again. A
 /// delayed scale is not stored, only its inverse, so any scale with this inverse is accepted for a weight. A panel of
 /// rows is in memory at once.
 ///

@@ -223,7 +223,7 @@ void Communicator::barrier() const {
 
 namespace {
 
-// Of which the one with the shortest round trip counts. Chosen: 16,384 ranks take about two seconds.
+// Round trips to each rank, of which the shortest counts. Chosen: 16,384 ranks take about two seconds.
 constexpr int kRounds = 24;
 constexpr int kTag = 32767;
 

@@ -42,7 +42,7 @@ class DeviceGather final : public GatherExchange {
 
   std::vector<tensor::Tensor> whole_, own_;
   int rank_ = 0, size_ = 1;
-  Call* parts_ = nullptr;       ///< whose parts can be waited for
+  Call* parts_ = nullptr;       ///< the call whose parts can be waited for
   DeviceCall* call_ = nullptr;  ///< until it was waited for
   bool in_use_ = false;
 };

@@ -50,14 +50,14 @@ struct Plan {
     /// taken as far as the state changes before it is written.
     std::size_t copies = 0;
     std::uint64_t state = 0;      ///< bytes of all persistent tensors, each once
-    std::uint64_t rank_file = 0;  ///< of them in the file of rank 0; no rank writes more
+    std::uint64_t rank_file = 0;  ///< bytes of `state` in the file of rank 0; no rank writes more
   } checkpoint;
   Traffic traffic;  ///< of rank 0; all_to_all of mean rows
   /// Rows, pairs of a token and one of its experts, that a rank receives in a layer and micro-batch; 0 without experts.
   struct Experts {
     std::int64_t mean_rows = 0, most_rows = 0;
-    std::int64_t round_rows = 0;   ///< that a round of dispatch brings at most
-    std::int64_t most_rounds = 0;  ///< that most_rows take
+    std::int64_t round_rows = 0;   ///< rows that a round of dispatch brings at most
+    std::int64_t most_rounds = 0;  ///< rounds that most_rows take
   } experts;
   double flops_per_step = 0;         ///< of the whole job
   std::int64_t parameters = 0;       ///< of the whole model

@@ -34,7 +34,7 @@ struct Sweep {
   std::int64_t refused = 0;          ///< meshes that do not go with the deck
   std::string why{};                 ///< the first refusal, as the deck's errors say it; empty: none
   std::int64_t too_large = 0;        ///< meshes that need more memory than `most`
-  std::uint64_t most = 0;            ///< bytes; 0: no limit
+  std::uint64_t most = 0;            ///< bytes that a rank may need; 0: no limit
   std::uint64_t least_left_out = 0;  ///< the smallest need of memory among the meshes of `too_large`; 0: there are none
 };
 
