@@ -213,6 +213,6 @@ TEST(Validation, NothingLeftToTrain) {
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::ExitCode::deck);
     EXPECT_NE(std::string(error.what()).find("ceil(0.9 * 3) = 3 of 3 samples"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("at most 0.666667"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("at most 0.666666"), std::string::npos) << error.what();
   }
 }

@@ -404,7 +404,7 @@ TEST(Refused, missing_files) {
                            "output.summary renames it");
 }
 
-TEST(Recorded, a_summary_that_output_summary_renames) {
+TEST(Refused, not_a_summary_that_output_summary_renames) {
   const Copy copy;
   const std::string summary = copy.text("summary.json");
   copy.write("training.json", R"({"deck": [{"key": "output.summary", "value": "run.json", "origin": "deck"}]})");

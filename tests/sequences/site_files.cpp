@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 void Site::write_gold(Command& command, std::int64_t wrong) {
   const Outcome outcome = expect(command);
   command.gold = "gold.jsonl";
-  command.gold_is_wrong = wrong >= 0;
+  command.gold_is_wrong = wrong >= 0 || outcome.refused != 0;  // a requeue may train what was refused, in another way
   const auto losses = outcome.refused != 0 ? std::vector<double>(static_cast<std::size_t>(kMostSteps), 1.0)
                                            : references_.losses(base_, outcome.lineage, command.deck.mesh);
   std::ofstream out(folder_ / command.gold);
