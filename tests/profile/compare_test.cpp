@@ -399,7 +399,8 @@ TEST(Refused, missing_files) {
                            "its losses only, give " +
                            path + "/metrics.jsonl");
   fs::remove(path + "/metrics.jsonl");
-  expect_refused_for(path, "has no summary.json; give an output folder of a run, or its summary file if output.summary");
+  expect_refused_for(path,
+                     "has no summary.json; give an output folder of a run, or its summary file if output.summary");
   copy.write("training.json", R"({"deck": [{"key": "output.summary", "value": "run.json"}]})");
   expect_refused_for(path, "has no run.json; give an output folder");
   copy.write("run.json", Copy().text("summary.json"));
