@@ -77,7 +77,7 @@ class RunOutput {
   void keep_overlap(const std::string& plan);
   /// Does `write`. Its Error(environment) becomes such a warning, each one once. Whether there was none.
   bool inform(const std::function<void()>& write);
-  /// For a line of each step. On rank 0, after start() and before write().
+  /// Writes the line of a step. To be called on rank 0 for each step, after start() and before write().
   void metrics(const profile::StepMetrics& step);
   /// Writes what comes at the end of a run. May be called again with more figures.
   void write(const profile::Report& report, const profile::SummaryInput& summary);

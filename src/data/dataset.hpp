@@ -137,7 +137,7 @@ inline constexpr std::int64_t kMostCounted = std::int64_t{64} << 20;
 
 /// Calls visit(first, count) for pieces of the tokens [0, total): up to kMostCounted for all of them, else for a piece
 /// of 256 Ki tokens at a random place of each of 256 equal strata, the same places at every call. Ends early once
-/// `goes_on` says so.
+/// `goes_on` returns false.
 void for_counted(std::int64_t total, const GoesOn& goes_on,
                  const std::function<void(std::int64_t first, std::int64_t count)>& visit);
 
@@ -146,7 +146,7 @@ void for_counted(std::int64_t total, const GoesOn& goes_on,
 double entropy_nats(std::span<const std::uint64_t> counts);
 
 /// The unigram entropy, in nats, of the tokens that histogram() counts; where `goes_on` ends the reading, of those that
-/// were read before. One rank calls it.
+/// were read before. To be called on one rank.
 double unigram_entropy(const Dataset& dataset, const GoesOn& goes_on = {});
 
 }  // namespace shard8::data

@@ -158,7 +158,7 @@ class Cards(unittest.TestCase):
         self.assertIn("h100-sxm.yaml is of 700 W, H100-96G of 500: what-if device.power=0.714x", gpus.notes(found[0], path))
         self.assertEqual(gpus.notes(found[1], path), [])
         # The anchor is of 500 W: its efficiency serves cards of 700 W, whose products are faster by the cube root.
-        machine = pathlib.Path("700.yaml")
+        machine = pathlib.Path("500.yaml")
         text = path.read_text(encoding="utf-8")
         machine.write_text(text.replace("watts: 700", "watts: 500"), encoding="utf-8")
         limited, = projected([{"anchor": "no"}], "--machine", path)

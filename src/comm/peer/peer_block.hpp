@@ -128,7 +128,7 @@ class PeerBlock {
 
   /// What a watchdog's thread reads of the next call, to find out which peers are late. The call has one number.
   CallWords next_call() const { return call_words(number_ + 1, number_ + 1); }
-  /// What that thread reads of the call in parts that tell_ready() began, with the numbers of the pieces so far.
+  /// What a watchdog reads of the call in parts that tell_ready() began, with the numbers of the pieces so far.
   CallWords call_in_parts() const { return call_words(first_, number_); }
   /// The last number of the last call, so far.
   std::uint32_t last_number() const { return number_; }

@@ -58,7 +58,7 @@ class PushSums final : public DeviceMemory {
     call.numbers.in_turns = true;
     return call;
   }
-  /// What that thread reads of the reduce-scatter that begin() began, with the pieces so far. give() adds pieces, which
+  /// What a watchdog reads of the reduce-scatter that begin() began, with the pieces so far. give() adds pieces, which
   /// last_number() tells.
   CallWords call_in_parts() const { return block_.call_in_parts(); }
   std::uint32_t last_number() const { return block_.last_number(); }
