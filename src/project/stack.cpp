@@ -135,6 +135,13 @@ constexpr Key kKeys[] = {
      [](S& s, Text t) { return set_number<&S::gather_calls>(s, t, 1, 64); }},
     {"reduce_calls", "1 to 64", "`1`", "calls, of equal size, in which a unit's gradients are reduced",
      [](S& s, Text t) { return set_number<&S::reduce_calls>(s, t, 1, 64); }},
+    {"reduce_call_bytes", "0 to 1e12", "`0`",
+     "a layer's gradients are reduced in calls of which a rank keeps at most this many bytes, each started when its "
+     "gradients exist; 0: reduce_calls",
+     [](S& s, Text t) { return set_number<&S::reduce_call_bytes>(s, t, 0, 1e12); }},
+    {"reduce_within", "0 to 1000 (layers)", "`0`",
+     "in backward, reductions of each group of this many layers end before the next layer begins; 0: they need not",
+     [](S& s, Text t) { return set_number<&S::reduce_within>(s, t, 0, 1000); }},
     {"bucket", "0 to 1e12 (elements)", "`0`", "units are reduced together until they have this many elements; 0: alone",
      set_elements<&S::bucket>},
     {"bucket_rank", "0 to 1e12 (elements)", "`0`", "the same, for each rank of the reduction; the larger counts",

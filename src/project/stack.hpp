@@ -44,6 +44,11 @@ struct Structure {
   bool gathers_after_reductions = false;
   /// Calls, of equal size, in which a unit's weights are gathered and its gradients reduced.
   int gather_calls = 1, reduce_calls = 1;
+  /// The gradients of a layer's weights are reduced in calls of which a rank keeps at most this many bytes, unless one
+  /// weight alone has more. A call starts when the gradients of its weights exist. 0: `reduce_calls` after the layer.
+  double reduce_call_bytes = 0;
+  /// In backward, the reductions of each group of this many layers end before the next layer begins. 0: they need not.
+  int reduce_within = 0;
 
   /// Reductions of gradients wait until this many elements have come together: `bucket`, or `bucket_rank` for each rank
   /// of the reduction if that is more. 0: a unit is reduced alone.

@@ -53,6 +53,8 @@ operation::Operations Transformation::run() && {
   if (s_.gathers_after_reductions) gather_after_reductions();
   if (s_.gather_copies > 0 || s_.reduce_copies > 0) copy_weights_and_gradients();
   if (s_.gather_calls > 1 || s_.reduce_calls > 1) split_calls();
+  if (s_.reduce_call_bytes > 0) start_reductions_early();
+  if (s_.reduce_within > 0) end_reductions_within_layers();
   if (s_.tensor_copies > 0) copy_around_tensor_group();
   if (s_.optimizer_bytes > 0 || !s_.kernels.empty()) scale_kernels();
   return std::move(list_).finish();

@@ -11,6 +11,8 @@
 namespace shard8::project {
 
 using operation::Kernel;
+using operation::Linear;
+using operation::Product;
 using profile::Phase;
 using tensor::DType;
 using Op = profile::Collective;
@@ -207,6 +209,93 @@ void Transformation::split_calls() {
     }
   });
   list_.ahead = std::move(ahead);
+}
+
+void Transformation::start_reductions_early() {
+  const auto h = static_cast<double>(model_.hidden), f = static_cast<double>(model_.ffn);
+  const auto q = static_cast<double>(model_.query_width()), k = static_cast<double>(model_.key_width());
+  const bool gated = model_.arch == deck::Arch::llama && !s_.plain_mlp;
+  const auto weights_of = [&](Linear linear) -> std::vector<double> {  // elements
+    switch (linear) {
+      case Linear::qkv:
+        return {h * k, h * k, h * q};
+      case Linear::proj:
+        return {h * q};
+      case Linear::fc1:
+        return std::vector<double>(gated ? 2 : 1, h * f);
+      case Linear::fc2:
+        return {h * f};
+    }
+    return {};
+  };
+  struct Part {
+    int after = 0;  ///< the entry that writes the part's last gradient
+    Operation call;
+  };
+  std::map<int, std::vector<std::pair<int, Linear>>> written;  // by unit: wgrad products, in their order
+  std::multimap<int, Operation> early;                         // by Part::after
+  for (Entry& e : list_.entries) {
+    Operation& o = e.operation;
+    if (!of_layer(o)) continue;
+    const Product* p = o.product();
+    if (p != nullptr && p->kind == Product::Kind::wgrad && o.location.linear)
+      written[o.location.unit].emplace_back(e.id, *o.location.linear);
+    if (!reduces_gradients(o)) continue;
+    const auto products = std::exchange(written[o.location.unit], {});
+    auto& c = std::get<Collective>(o.what);
+    double all = 0;  // elements of the unit on this tensor rank
+    for (const auto& payload : c.payloads)
+      all += static_cast<double>(payload.bytes) / static_cast<double>(tensor::size_of(payload.dtype));
+    const double kept = static_cast<double>(c.bytes()) / c.ranks;  // bytes of this rank's shard
+    std::vector<Part> parts;
+    double share = 0;  // of the call that is being filled
+    int last = 0;
+    const auto close = [&] {
+      parts.push_back({last, o});
+      parts.back().call.waits.clear();
+      for (auto& payload : std::get<Collective>(parts.back().call.what).payloads)
+        payload.bytes = scaled(payload.bytes, share);
+      share = 0;
+    };
+    for (const auto& [id, linear] : products)
+      for (const double elements : weights_of(linear)) {
+        const double own = elements / setup_.mesh[base::Axis::tensor] / all;
+        if (share > 0 && (share + own) * kept > s_.reduce_call_bytes) close();
+        share += own;
+        last = id;
+      }
+    // The last call stays where the whole one was. It has what is left, with norms and biases.
+    for (const Part& part : parts) {
+      const auto& moved = part.call.collective()->payloads;
+      for (std::size_t i = 0; i < moved.size(); ++i) c.payloads[i].bytes -= moved[i].bytes;
+      early.emplace(part.after, part.call);
+    }
+  }
+  list_.rewrite([&](Entry& e, const Pass& pass) {
+    const int id = e.id;
+    pass(std::move(e));
+    for (auto [at, end] = early.equal_range(id); at != end; ++at) pass({list_.new_id(), at->second});
+  });
+}
+
+void Transformation::end_reductions_within_layers() {
+  constexpr int kNone = -1;
+  std::vector<int> pending;  // reductions of one group of layers
+  int group = kNone;
+  for (Entry& e : list_.entries) {
+    Operation& o = e.operation;
+    const bool in_backward = of_layer(o) && o.phase == Phase::backward && !adds_gradients(o);
+    if (reduces_gradients(o)) {
+      if (of_layer(o)) pending.push_back(e.id);
+    } else if (o.stream == Stream::compute) {
+      const int own = in_backward ? (model_.layers - o.location.unit) / s_.reduce_within : kNone;
+      if (own != group) {
+        o.waits.insert(o.waits.end(), pending.begin(), pending.end());
+        pending.clear();
+      }
+      group = own;
+    }
+  }
 }
 
 void Transformation::copy_weights_and_gradients() {

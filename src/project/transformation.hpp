@@ -141,6 +141,10 @@ class Transformation {
   void gather_after_reductions();
   /// One call becomes several; who waits for it waits for all.
   void split_calls();
+  /// Structure::reduce_call_bytes: what a layer's reduction moves is divided among calls behind its wgrad products.
+  void start_reductions_early();
+  /// Structure::reduce_within: the first computation of the next group of layers waits for the group's reductions.
+  void end_reductions_within_layers();
   void copy_weights_and_gradients();
   void copy_around_tensor_group();
   void scale_kernels();

@@ -262,6 +262,54 @@ TEST(Structure, CallsAreOfEqualSize) {
   expect_waits(s.stack, 4 * s.own.ahead.size());
 }
 
+TEST(Structure, CallsOfFewBytesStartWhenTheirGradientsExist) {
+  // A rank keeps 131,072 bytes of fc2 and of each half of fc1, 65,536 of proj and of the queries, 32,768 of the keys
+  // and of the values. Calls of 300,000: fc2 and half of fc1; the other half, proj, keys and values; queries and norms.
+  const Steps s = steps_of("structure: {reduce_call_bytes: 300000}\n");
+  EXPECT_EQ(units(s.stack, reduces), (std::vector<int>{4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0}));
+  const auto of = [](int unit) { return [unit](const Operation& o) { return reduces(o) && o.location.unit == unit; }; };
+  std::vector<std::int64_t> calls;
+  std::vector<operation::Linear> after;
+  operation::Linear last{};
+  for (const Operation& o : s.stack.list) {
+    if (o.product() != nullptr && o.product()->kind == Product::Kind::wgrad && o.location.linear)
+      last = *o.location.linear;
+    if (!of(2)(o)) continue;
+    calls.push_back(static_cast<std::int64_t>(o.collective()->bytes()));
+    after.push_back(last);
+  }
+  EXPECT_EQ(calls, (std::vector<std::int64_t>{2 * 4 * kProjection, 4 * (kProjection + kHidden * (kHidden + kQkv / 2)),
+                                              4 * (kHidden * kHidden + 2 * kHidden)}));
+  using operation::Linear;
+  EXPECT_EQ(after, (std::vector<Linear>{Linear::fc1, Linear::qkv, Linear::qkv}));
+  EXPECT_EQ(bytes(s.stack, reduces), bytes(s.own, reduces));
+  expect_waits(s.stack, s.own.ahead.size());
+  // A weight is in one call, however large it is; without a gate there are five others.
+  EXPECT_EQ(units(steps_of("structure: {reduce_call_bytes: 1}\n").stack, of(1)).size(), 7U);
+  EXPECT_EQ(units(steps_of("structure: {reduce_call_bytes: 1, mlp: plain}\n").stack, of(1)).size(), 6U);
+  EXPECT_EQ(units(steps_of("structure: {reduce_call_bytes: 1e9}\n").stack, of(1)).size(), 1U);
+}
+
+TEST(Structure, ReductionsEndWithinGroupsOfLayers) {
+  for (const int layers : {1, 2}) {
+    const Steps s = steps_of(fmt::format("structure: {{reduce_within: {}, reduce_call_bytes: 300000}}\n", layers));
+    EXPECT_EQ(bytes(s.stack, reduces), bytes(s.own, reduces));
+    expect_waits(s.stack, s.own.ahead.size());
+    int unit = 0;  // of the operation that waits
+    std::map<int, std::set<int>> waited;
+    for (const Operation& o : s.stack.list) {
+      if (o.stream == Stream::compute) unit = o.phase == profile::Phase::optimizer ? -1 : o.location.unit;
+      for (const int w : o.waits)
+        if (w >= 0 && reduces(s.stack.list[static_cast<std::size_t>(w)]))
+          waited[s.stack.list[static_cast<std::size_t>(w)].location.unit].insert(unit);
+    }
+    // Three layers: 3, 2 and 1, or 3 with 2 and 1 alone. Behind layer 1 the embedding's gradients come.
+    EXPECT_EQ(waited[3], (std::set<int>{layers == 1 ? 2 : 1}));
+    EXPECT_EQ(waited[2], (std::set<int>{1}));
+    EXPECT_EQ(waited[1], (std::set<int>{0}));
+  }
+}
+
 TEST(Structure, GradientsInBf16) {
   const Steps fp32 = steps_of("structure: {gradients: bf16}\n");
   const auto wgrad = [](const Operation& o) {

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -243,6 +244,80 @@ TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
         }
         if (recipe != std::string("none")) continue;
         const auto results = run.train_to(4);
+        for (std::size_t i = 0; i < expected.size(); ++i)  // empty on ranks that did not write
+          EXPECT_NEAR(results[i].loss, expected[i].loss, 2e-6 * expected[i].loss) << "step " << results[i].step;
+      }
+    }
+  }
+}
+
+// Twelve experts, each held by one of `expert` ranks and sharded over the others of shard x tensor.
+TEST(Checkpoint, RanksWithOtherExpertsReadIt) {
+  if (test::world_size() < 4) GTEST_SKIP() << "needs four ranks";
+  struct Mesh {
+    std::array<int, 3> ranks;
+    int expert;
+  };
+  const std::vector<Mesh> meshes = {{{1, 1, 1}, 1}, {{1, 2, 1}, 2}, {{1, 1, 2}, 2}, {{1, 3, 1}, 3},
+                                    {{1, 4, 1}, 1}, {{1, 4, 1}, 2}, {{1, 2, 2}, 4}, {{2, 2, 1}, 2}};
+  for (const char* recipe : {"none", "delayed"}) {
+    const bool fp8 = recipe != std::string("none");
+    const auto config_of = [&](const Mesh& mesh) {
+      deck::Config config;
+      if (fp8) {
+        test::Fp8Variant v;
+        v.mesh = mesh.ranks;
+        v.recipe = recipe;
+        v.overlap = "moe: {experts: 12, ffn: 128, dense_layers: 1}\n";
+        config = test::fp8_deck(v, kSteps, 2, 12, ", amax_history: 2");
+      } else {
+        test::Variant v;
+        v.mesh = mesh.ranks;
+        config = test::small_deck(v, kSteps, "moe: {experts: 12, ffn: 40, balance: 0.01}\n");
+      }
+      config.mesh.expert = mesh.expert;
+      return config;
+    };
+    for (const Mesh& from : meshes) {
+      if (fp8 && from.expert != 2 && from.expert != 3) continue;
+      const std::string folder = empty_folder("experts");
+      std::vector<train::StepResult> expected;
+      Hashes saved, trained;
+      {
+        const FirstRanks ranks(from.ranks[0] * from.ranks[1] * from.ranks[2]);
+        if (ranks.here()) {
+          deck::Config config = config_of(from);
+          config.checkpoint.dir = folder;
+          Job run(config, ranks.comm());
+          run.train_to(2);
+          EXPECT_TRUE(run.checkpoints->write_now(2, 0)) << run.said;
+          saved = hashes_of(run.training);
+          expected = run.train_to(4);
+          trained = hashes_of(run.training);
+        }
+      }
+      for (const Mesh& to : meshes) {
+        const bool same = to.ranks == from.ranks && to.expert == from.expert;
+        if (fp8 && !same && to.expert == from.expert) continue;
+        SCOPED_TRACE(fmt::format("{}: {} with expert {} to {} with expert {}", recipe, fmt::join(from.ranks, "x"),
+                                 from.expert, fmt::join(to.ranks, "x"), to.expert));
+        const FirstRanks ranks(to.ranks[0] * to.ranks[1] * to.ranks[2]);
+        if (!ranks.here()) continue;
+        deck::Config config = config_of(to);
+        config.checkpoint.dir = folder;
+        config.model.init_seed += 1;
+        Job run(config, ranks.comm());
+        EXPECT_EQ(run.first, 2);
+        const Hashes restored = hashes_of(run.training);
+        if (!saved.empty()) {
+          EXPECT_EQ(restored, saved);
+        }
+        if (fp8 && !same) continue;
+        const auto results = run.train_to(4);
+        if (same) {
+          expect_equal(results, expected);
+          EXPECT_EQ(hashes_of(run.training), trained);
+        }
         for (std::size_t i = 0; i < expected.size(); ++i)  // empty on ranks that did not write
           EXPECT_NEAR(results[i].loss, expected[i].loss, 2e-6 * expected[i].loss) << "step " << results[i].step;
       }
