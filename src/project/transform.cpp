@@ -142,7 +142,7 @@ void Transformation::recompute() {
     if (o.phase == Phase::forward) {
       if (begun.erase(unit) > 0) forward[unit].clear();
       if (std::optional<Operation> again = computed_again(o)) forward[unit].push_back(std::move(*again));
-    } else if (o.phase == Phase::backward && !adds_gradients(o) && begun.insert(unit).second) {
+    } else if (o.phase == Phase::backward && computes_layer(o) && begun.insert(unit).second) {
       for (Operation& again : forward[unit]) {
         again.waits = std::exchange(e.operation.waits, {});
         pass({list_.new_id(), again});
@@ -180,12 +180,12 @@ void Transformation::sum_amaxes() {
   Phase phase = Phase::other;
   list_.rewrite([&](Entry& e, const Pass& pass) {
     const Operation& o = e.operation;
-    const bool computes =
-        of_layer(o) && o.stream == Stream::compute && (o.phase == Phase::forward || o.phase == Phase::backward);
+    const bool computes = of_layer(o) && o.stream == Stream::compute && computes_layer(o) &&
+                          (o.phase == Phase::forward || o.phase == Phase::backward);
     if (computes && (o.location.unit != unit || o.phase != phase)) {
       unit = o.location.unit;
       phase = o.phase;
-      const std::int64_t of_forward = (2 * s_.amax_sums + 2) / 3;
+      const std::int64_t of_forward = (2 * s_.amax_sums + 1) / 3;
       for (std::int64_t i = phase == Phase::forward ? of_forward : s_.amax_sums - of_forward; i > 0; --i) {
         Operation one;
         one.location = o.location;

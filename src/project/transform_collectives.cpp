@@ -284,10 +284,10 @@ void Transformation::end_reductions_within_layers() {
   int group = kNone;
   for (Entry& e : list_.entries) {
     Operation& o = e.operation;
-    const bool in_backward = of_layer(o) && o.phase == Phase::backward && !adds_gradients(o);
+    const bool in_backward = of_layer(o) && o.phase == Phase::backward;
     if (reduces_gradients(o)) {
       if (of_layer(o)) pending.push_back(e.id);
-    } else if (o.stream == Stream::compute) {
+    } else if (computes_layer(o) || o.product() != nullptr || o.phase == Phase::optimizer) {
       const int own = in_backward ? (model_.layers - o.location.unit) / s_.reduce_within : kNone;
       if (own != group) {
         o.waits.insert(o.waits.end(), pending.begin(), pending.end());
