@@ -202,6 +202,11 @@ class Calibration {
           bench::time_collectives(world_, std::ref(timer), tensor::kDevice ? kMostOnDevice : kMostOnHosts, end_);
       logger_.info("{} of collectives alone",
                    base::count(static_cast<std::int64_t>(collectives.size()), "time", "times"));
+      const int nodes = world_.placement().nodes();
+      if (world_.rank() == 0 &&
+          std::none_of(collectives.begin(), collectives.end(), [&](const auto& row) { return row.nodes == nodes; }))
+        warn(fmt::format("calibrate: no time was left for collectives of {}: give more --minutes",
+                         base::count(nodes, "node", "nodes")));
     }
     std::vector<machine::KernelTime> memory;  // all ranks, since they share a node's memory
     comm::agree(world_, [&] { memory = bench::time_memory(job_.runtime.exec(), most_of_memory()); });

@@ -175,9 +175,10 @@ using GroupTimer = std::function<std::vector<CollectiveFigures>(const comm::Comm
                                                                 int repetitions)>;
 
 /// Times collectives of groups of 2, 3, … ranks of the node, and, if the ranks are on several nodes, of groups over
-/// nodes: from 4 KiB to `most` bytes. Groups of a power of two ranks and of all come first. What `deadline` leaves no
-/// time for is not timed. Nodes with more ranks than others count with as many as the others have. Collective over
-/// `world`; every rank has the result. Nothing with one rank.
+/// nodes: from 4 KiB to `most` bytes. Groups of all ranks come first, then those of a power of two. Each group has an
+/// equal part of the time until `deadline`; sizes for which it leaves no time are not timed. A size that took much
+/// longer than those around it say is timed again, and its shorter time counts. Nodes with more ranks than others count
+/// with as many as the others have. Collective over `world`; every rank has the result. Nothing with one rank.
 std::vector<machine::CollectiveTime> time_collectives(const comm::Communicator& world, const GroupTimer& time,
                                                       std::uint64_t most,
                                                       std::chrono::steady_clock::time_point deadline);

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 #include <string>
 
 #include "bench/calibrate.hpp"
@@ -21,15 +23,16 @@ struct Shape {
 
 bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
-/// Powers of two and `most` itself first, then the others, each of them once, ascending.
+/// `most` first, which decks use here, then powers of two, then the others, each of them once.
 std::vector<int> counts_up_to(int most) {
   std::vector<int> first, then;
-  for (int n = 2; n <= most; ++n) (is_power_of_two(n) || n == most ? first : then).push_back(n);
+  if (most >= 2) first.push_back(most);
+  for (int n = 2; n < most; ++n) (is_power_of_two(n) ? first : then).push_back(n);
   first.insert(first.end(), then.begin(), then.end());
   return first;
 }
 
-/// Groups to time: of one node, of all nodes with all their ranks, and of one rank a node.
+/// Groups to time: of one node, of nodes with all their ranks, and of one rank a node.
 std::vector<Shape> shapes_up_to(int nodes, int ranks) {
   std::vector<Shape> shapes;
   for (const int n : counts_up_to(ranks)) shapes.push_back({1, n});
@@ -37,18 +40,45 @@ std::vector<Shape> shapes_up_to(int nodes, int ranks) {
     shapes.push_back({n, ranks});
     if (ranks > 1) shapes.push_back({n, 1});
   }
-  std::stable_sort(shapes.begin(), shapes.end(), [](const Shape& a, const Shape& b) {
-    const auto late = [](const Shape& s) { return !is_power_of_two(s.nodes) || !is_power_of_two(s.ranks); };
+  std::stable_sort(shapes.begin(), shapes.end(), [&](const Shape& a, const Shape& b) {
+    const auto late = [&](const Shape& s) {
+      return !(is_power_of_two(s.nodes) || s.nodes == nodes) || !(is_power_of_two(s.ranks) || s.ranks == ranks);
+    };
     return late(a) < late(b);
   });
   return shapes;
 }
 
-/// Whether rank 0 finds that this time has come. The same on every rank.
-bool is_past(const Communicator& world, Clock::time_point deadline) {
-  std::string past = Clock::now() >= deadline ? "1" : "0";
+/// Whether a time of rank 0 is past its deadline. The same on every rank.
+bool is_past(const Communicator& world, Clock::time_point time, Clock::time_point deadline) {
+  std::string past = time >= deadline ? "1" : "0";
   world.broadcast(past, 0);
   return past == "1";
+}
+
+constexpr int kRepetitionsAgain = 5;
+
+/// The rows of one size of a group.
+struct Size {
+  std::uint64_t bytes = 0;
+  std::size_t first = 0, count = 0;
+};
+
+/// The indices of sizes of which a row took much longer than the sizes around it say, with blanks between: something
+/// else must have disturbed it. A latency and a bandwidth make a time that is at most the geometric mean of those of a
+/// quarter and of four times the bytes.
+std::string disturbed(const std::vector<CollectiveTime>& rows, const std::vector<Size>& sizes) {
+  constexpr double kMuch = 1.2;  // chosen: more than single rows differ by from call to call
+  std::string found;
+  for (std::size_t i = 1; i + 1 < sizes.size(); ++i) {
+    bool any = false;
+    for (std::size_t k = 0; k < sizes[i].count; ++k) {
+      const auto seconds = [&](std::size_t size) { return rows[sizes[size].first + k].seconds; };
+      any = any || seconds(i) > kMuch * std::sqrt(seconds(i - 1) * seconds(i + 1));
+    }
+    if (any) found += std::to_string(i) + " ";
+  }
+  return found;
 }
 
 }  // namespace
@@ -66,17 +96,26 @@ std::vector<CollectiveTime> time_collectives(const Communicator& world, const Gr
     ++on_node[static_cast<std::size_t>(placement.node_of[rank])];
   }
   const int ranks = *std::min_element(on_node.begin(), on_node.end());
-  for (const Shape& shape : shapes_up_to(placement.nodes(), ranks)) {
-    if (is_past(world, deadline)) break;
+  const std::vector<Shape> shapes = shapes_up_to(placement.nodes(), ranks);
+  for (std::size_t number = 0; number < shapes.size(); ++number) {
+    const Shape& shape = shapes[number];
+    const Clock::time_point begin = Clock::now();
+    if (is_past(world, begin, deadline)) break;
+    const Clock::time_point end = begin + (deadline - begin) / static_cast<int>(shapes.size() - number);
     const bool in = placement.node_of[me] < shape.nodes && mine < shape.ranks;
     const Communicator group = world.split(in ? 0 : 1, world.rank(), "calibrate", {.compute = true});
-    double slowest = 0;  // seconds of a call, as rank 0 knows them
+    double slowest = 0, size_s = 0;  // seconds of a call, and of all calls of the last size, as rank 0 knows them
+    std::vector<Size> sizes;
     for (std::uint64_t bytes = 4096; bytes <= most; bytes *= 4) {
       // Rank 0 is in every group that is timed. Chosen: at most about a second for each size and kind.
       std::string repetitions = std::to_string(std::clamp(slowest > 0 ? static_cast<int>(0.25 / slowest) : 20, 3, 20));
       world.broadcast(repetitions, 0);
-      if (is_past(world, deadline)) break;
+      const Clock::time_point size_begin = Clock::now();
+      // A size takes up to four times as long as the one before: it would take the time of other groups.
+      const std::chrono::duration<double> next(slowest > 0.1 ? 4 * size_s : 0);
+      if (is_past(world, size_begin + std::chrono::duration_cast<Clock::duration>(next), end)) break;
       if (!in) continue;
+      sizes.push_back({bytes, rows.size(), 0});
       for (const CollectiveFigures& f : time(group, bytes, std::stoi(repetitions))) {
         CollectiveTime row;
         row.op = f.op;
@@ -86,6 +125,20 @@ std::vector<CollectiveTime> time_collectives(const Communicator& world, const Gr
         row.seconds = 1e-6 * f.us;
         rows.push_back(row);
         slowest = std::max(slowest, row.seconds);
+      }
+      sizes.back().count = rows.size() - sizes.back().first;
+      size_s = std::chrono::duration<double>(Clock::now() - size_begin).count();
+    }
+    std::string again = disturbed(rows, sizes);  // as rank 0 finds it
+    world.broadcast(again, 0);
+    std::istringstream indices(again);
+    for (std::size_t i = 0; indices >> i;) {
+      if (is_past(world, Clock::now(), deadline)) break;
+      if (!in) continue;
+      const std::vector<CollectiveFigures> figures = time(group, sizes[i].bytes, kRepetitionsAgain);
+      for (std::size_t k = 0; k < sizes[i].count; ++k) {
+        CollectiveTime& row = rows[sizes[i].first + k];
+        row.seconds = std::min(row.seconds, 1e-6 * figures[k].us);
       }
     }
   }
