@@ -103,7 +103,8 @@ class Transformation {
   using Pass = StepList::Pass;
 
   bool of_layer(const Operation& o) const { return o.location.unit > 0 && o.location.unit < root_; }
-  /// Part of the forward or backward of its layer: no cast of weights for a gather ahead, no sum of gradients behind.
+  /// Whether an operation of a layer is part of its forward or backward. A cast of its weights for a gather ahead is not,
+  /// nor is a sum of its gradients behind.
   static bool computes_layer(const Operation& o) { return o.location.linear || o.attention() != nullptr; }
   /// A gather of weights, or a reduction of gradients.
   static bool of_weights(const Operation& o) {
@@ -145,7 +146,8 @@ class Transformation {
   void split_calls();
   /// Structure::reduce_call_bytes: what a layer's reduction moves is divided among calls behind its wgrad products.
   void start_reductions_early();
-  /// Structure::reduce_within: the first product of the next group of layers waits for the group's reductions.
+  /// Structure::reduce_within: the first operation of the next group's forward or backward, or of the
+  /// optimizer, waits for the group's reductions.
   void end_reductions_within_layers();
   void copy_weights_and_gradients();
   void copy_around_tensor_group();
