@@ -103,8 +103,8 @@ class Transformation {
   using Pass = StepList::Pass;
 
   bool of_layer(const Operation& o) const { return o.location.unit > 0 && o.location.unit < root_; }
-  /// Whether an operation of a layer is part of its forward or backward. A cast of its weights for a gather ahead is not,
-  /// nor is a sum of its gradients behind.
+  /// Whether an operation of a layer is part of its forward or backward. A cast of its weights for a gather ahead is
+  /// not, nor is a sum of its gradients behind.
   static bool computes_layer(const Operation& o) { return o.location.linear || o.attention() != nullptr; }
   /// A gather of weights, or a reduction of gradients.
   static bool of_weights(const Operation& o) {
