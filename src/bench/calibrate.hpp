@@ -174,11 +174,12 @@ std::vector<std::string> add_work(machine::Machine& to, std::span<const DeckTime
 using GroupTimer = std::function<std::vector<CollectiveFigures>(const comm::Communicator& group, std::uint64_t bytes,
                                                                 int repetitions)>;
 
-/// Times collectives of groups of 2, 3, … ranks of the node, and, if the ranks are on several nodes, of groups over
-/// nodes: from 4 KiB to `most` bytes. Groups of all ranks come first, then those of a power of two. Each group has an
-/// equal part of the time until `deadline`; sizes for which it leaves no time are not timed. A size that took much
-/// longer than those around it say is timed again, and its shorter time counts. Nodes with more ranks than others count
-/// with as many as the others have. Collective over `world`; every rank has the result. Nothing with one rank.
+/// Times collectives from 4 KiB to `most` bytes, in groups of 2, 3, … ranks of a node and, if the ranks are on several
+/// nodes, in groups over 2, 3, … nodes. The group of all comes first, then those of a power of two. Each group may take
+/// an equal part of the time that is left until `deadline`; larger sizes that it has no time for are left out. A size
+/// whose time is much longer than the times of the sizes around it let expect is timed again, and its shorter time
+/// counts. If nodes have different numbers of ranks, the smallest number counts for all. Collective over `world`. A
+/// rank gets the times of the groups that it is in; rank 0 is in all. With one rank there are none.
 std::vector<machine::CollectiveTime> time_collectives(const comm::Communicator& world, const GroupTimer& time,
                                                       std::uint64_t most,
                                                       std::chrono::steady_clock::time_point deadline);

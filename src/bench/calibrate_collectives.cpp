@@ -23,7 +23,8 @@ struct Shape {
 
 bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
-/// `most` first, which decks use here, then powers of two, then the others, each of them once.
+/// The numbers from 2 to `most`, each once: `most` first, since a deck's groups have all ranks or nodes that there are;
+/// then powers of two; then the others.
 std::vector<int> counts_up_to(int most) {
   std::vector<int> first, then;
   if (most >= 2) first.push_back(most);
@@ -32,7 +33,8 @@ std::vector<int> counts_up_to(int most) {
   return first;
 }
 
-/// Groups to time: of one node, of nodes with all their ranks, and of one rank a node.
+/// The groups that are timed: ranks of one node; all ranks of several nodes; one rank of each of several nodes. Groups
+/// of all ranks or nodes, or of a power of two, come before the others.
 std::vector<Shape> shapes_up_to(int nodes, int ranks) {
   std::vector<Shape> shapes;
   for (const int n : counts_up_to(ranks)) shapes.push_back({1, n});
@@ -58,15 +60,16 @@ bool is_past(const Communicator& world, Clock::time_point time, Clock::time_poin
 
 constexpr int kRepetitionsAgain = 5;
 
-/// The rows of one size of a group.
+/// Where the times of a group's collectives of `bytes` stand in the list of rows: `count` rows from `first` on, one for
+/// each kind of collective.
 struct Size {
   std::uint64_t bytes = 0;
   std::size_t first = 0, count = 0;
 };
 
-/// The indices of sizes of which a row took much longer than the sizes around it say, with blanks between: something
-/// else must have disturbed it. A latency and a bandwidth make a time that is at most the geometric mean of those of a
-/// quarter and of four times the bytes.
+/// The indices of the sizes that are to be timed again, with blanks between: one of their collectives took much longer
+/// than it took with a quarter and with four times the bytes lets expect. Where a call takes a latency and a time for
+/// each byte, it takes at most the geometric mean of those two.
 std::string disturbed(const std::vector<CollectiveTime>& rows, const std::vector<Size>& sizes) {
   constexpr double kMuch = 1.2;  // chosen: more than single rows differ by from call to call
   std::string found;

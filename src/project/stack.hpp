@@ -44,10 +44,12 @@ struct Structure {
   bool gathers_after_reductions = false;
   /// Calls, of equal size, in which a unit's weights are gathered and its gradients reduced.
   int gather_calls = 1, reduce_calls = 1;
-  /// The gradients of a layer's weights are reduced in calls of which a rank keeps at most this many bytes, unless one
-  /// weight alone has more. A call starts when the gradients of its weights exist. 0: `reduce_calls` after the layer.
+  /// The gradients of a layer are reduced in several calls. A rank keeps at most this many bytes of what a call
+  /// reduces, unless one weight alone has more. A call starts when the gradients of its weights exist. 0:
+  /// `reduce_calls` calls start together when the layer's backward is over.
   double reduce_call_bytes = 0;
-  /// In backward, the reductions of each group of this many layers end before the next layer begins. 0: they need not.
+  /// Backward goes through the layers in groups of this many. It enters a group when all reductions of gradients of the
+  /// group before have ended. 0: it waits for no reduction.
   int reduce_within = 0;
 
   /// Reductions of gradients wait until this many elements have come together: `bucket`, or `bucket_rank` for each rank

@@ -192,7 +192,8 @@ void Transformation::split_calls() {
     }
     e.operation.waits = std::move(waits);
     const bool gather = gathers_weights(e.operation);
-    const int calls = !of_weights(e.operation) ? 1 : gather ? s_.gather_calls : s_.reduce_calls;
+    const int reduce_calls = s_.reduce_call_bytes > 0 ? 1 : s_.reduce_calls;
+    const int calls = !of_weights(e.operation) ? 1 : gather ? s_.gather_calls : reduce_calls;
     if (calls > 1) {
       auto& c = std::get<Collective>(e.operation.what);
       for (auto& part : c.payloads) part.bytes /= static_cast<std::uint64_t>(calls);
@@ -228,48 +229,48 @@ void Transformation::start_reductions_early() {
     }
     return {};
   };
-  struct Part {
-    int after = 0;  ///< the entry that writes the part's last gradient
-    Operation call;
-  };
-  std::map<int, std::vector<std::pair<int, Linear>>> written;  // by unit: wgrad products, in their order
-  std::multimap<int, Operation> early;                         // by Part::after
+  std::map<int, std::vector<std::pair<int, Linear>>> written;  // by unit: the last wgrad product of each linear
+  std::multimap<int, Operation> early;                         // by the entry that writes a call's last gradient
   for (Entry& e : list_.entries) {
     Operation& o = e.operation;
     if (!of_layer(o)) continue;
     const Product* p = o.product();
-    if (p != nullptr && p->kind == Product::Kind::wgrad && o.location.linear)
-      written[o.location.unit].emplace_back(e.id, *o.location.linear);
+    if (p != nullptr && p->kind == Product::Kind::wgrad && o.location.linear) {
+      auto& products = written[o.location.unit];
+      std::erase_if(products, [&](const auto& product) { return product.second == *o.location.linear; });
+      products.emplace_back(e.id, *o.location.linear);
+    }
     if (!reduces_gradients(o)) continue;
     const auto products = std::exchange(written[o.location.unit], {});
     auto& c = std::get<Collective>(o.what);
     double all = 0;  // elements of the unit on this tensor rank
     for (const auto& payload : c.payloads)
       all += static_cast<double>(payload.bytes) / static_cast<double>(tensor::size_of(payload.dtype));
+    const auto share_of = [&](double elements) { return elements / setup_.mesh[base::Axis::tensor] / all; };
+    double of_linears = 0;
+    for (const auto& [id, linear] : products)
+      for (const double elements : weights_of(linear)) of_linears += share_of(elements);
+    if (of_linears > 1) continue;  // a reduction of other weights, of experts
+    Operation whole = o;
+    whole.waits.clear();
     const double kept = static_cast<double>(c.bytes()) / c.ranks;  // bytes of this rank's shard
-    std::vector<Part> parts;
-    double share = 0;  // of the call that is being filled
-    int last = 0;
-    const auto close = [&] {
-      parts.push_back({last, o});
-      parts.back().call.waits.clear();
-      for (auto& payload : std::get<Collective>(parts.back().call.what).payloads)
-        payload.bytes = scaled(payload.bytes, share);
-      share = 0;
-    };
+    double share = 0;                                              // of the call that is being filled
+    int last = 0;                                                  // the entry that writes its last gradient
     for (const auto& [id, linear] : products)
       for (const double elements : weights_of(linear)) {
-        const double own = elements / setup_.mesh[base::Axis::tensor] / all;
-        if (share > 0 && (share + own) * kept > s_.reduce_call_bytes) close();
+        const double own = share_of(elements);
+        if (share > 0 && (share + own) * kept > s_.reduce_call_bytes) {
+          auto& call = std::get<Collective>(early.emplace(last, whole)->second.what);
+          for (std::size_t i = 0; i < call.payloads.size(); ++i) {
+            call.payloads[i].bytes = scaled(call.payloads[i].bytes, share);
+            c.payloads[i].bytes -= call.payloads[i].bytes;
+          }
+          share = 0;
+        }
         share += own;
         last = id;
       }
-    // The last call stays where the whole one was. It has what is left, with norms and biases.
-    for (const Part& part : parts) {
-      const auto& moved = part.call.collective()->payloads;
-      for (std::size_t i = 0; i < moved.size(); ++i) c.payloads[i].bytes -= moved[i].bytes;
-      early.emplace(part.after, part.call);
-    }
+    // What is left, with norms and biases, is reduced where the whole was.
   }
   list_.rewrite([&](Entry& e, const Pass& pass) {
     const int id = e.id;

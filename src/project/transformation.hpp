@@ -103,8 +103,8 @@ class Transformation {
   using Pass = StepList::Pass;
 
   bool of_layer(const Operation& o) const { return o.location.unit > 0 && o.location.unit < root_; }
-  /// Whether an operation of a layer is part of its forward or backward. A cast of its weights for a gather ahead is
-  /// not, nor is a sum of its gradients behind.
+  /// Whether an operation computes a layer's forward or backward. Two kinds of operations of a layer do not: the cast
+  /// of its weights for a gather that is issued before the layer's turn, and the sum of its gradients after it.
   static bool computes_layer(const Operation& o) { return o.location.linear || o.attention() != nullptr; }
   /// A gather of weights, or a reduction of gradients.
   static bool of_weights(const Operation& o) {
@@ -144,10 +144,11 @@ class Transformation {
   void gather_after_reductions();
   /// One call becomes several; who waits for it waits for all.
   void split_calls();
-  /// Structure::reduce_call_bytes: what a layer's reduction moves is divided among calls behind its wgrad products.
+  /// Structure::reduce_call_bytes: a layer's reduction becomes several, each behind the product that writes its last
+  /// gradient.
   void start_reductions_early();
-  /// Structure::reduce_within: the first operation of the next group's forward or backward, or of the
-  /// optimizer, waits for the group's reductions.
+  /// Structure::reduce_within: the reductions of a group of layers are waited for by the first operation behind the
+  /// group that computes a layer, is a product, or belongs to the optimizer.
   void end_reductions_within_layers();
   void copy_weights_and_gradients();
   void copy_around_tensor_group();

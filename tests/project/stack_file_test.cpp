@@ -5,36 +5,18 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/load.hpp"
-#include "project/stack.hpp"
+#include "tests/project/stack_deck.hpp"
 
 // The files of stacks: which groups count for a deck, errors, and those that are shipped.
 
 namespace shard8 {
 namespace {
 
-constexpr std::int64_t kHeads = 4, kKvHeads = 2;
-
-deck::Config deck_of(const std::vector<std::string>& overrides = {}) {
-  const std::string text = R"(
-model: {hidden: 256, ffn: 512, layers: 3, heads: 4, kv_heads: 2, vocab: 1000, seq: 128}
-mesh: {shard: 4, device: cuda}
-fsdp: {prefetch: 1}
-optimizer: {lr: 0.01}
-data: {kind: synthetic, batch: 8, micro_batch: 2}
-run: {steps: 4}
-)";
-  return deck::load_text(text, "stack.yaml", overrides).config;
-}
-
-project::Stack stack_of(const std::string& groups) {
-  return project::read_stack_text("stack:\n  format: 1\n  name: test\n" + groups, "stack.yaml");
-}
+using namespace test;
 
 TEST(File, GroupsCountByDeck) {
   const auto stack = stack_of(R"(

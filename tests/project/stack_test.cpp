@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/load.hpp"
+#include "tests/project/stack_deck.hpp"
 
 // The step of another stack against the step that is recorded: each key of a stack file, with sums made by hand.
 
@@ -28,32 +28,7 @@ using operation::Operations;
 using operation::Product;
 using operation::Stream;
 using Op = profile::Collective;
-
-constexpr std::int64_t kHidden = 256, kFfn = 512, kLayers = 3, kHeads = 4, kKvHeads = 2, kVocab = 1000, kSeq = 128,
-                       kMicroBatch = 2, kShard = 4;
-constexpr std::int64_t kTokens = kSeq * kMicroBatch, kQkv = kHidden + 2 * kHidden / kHeads * kKvHeads;
-/// Elements of the parts of the model.
-constexpr std::int64_t kAttentionWeights = kHidden * kQkv + kHidden * kHidden + 2 * kHidden,
-                       kProjection = kHidden * kFfn, kLayer = kAttentionWeights + 3 * kProjection,
-                       kTable = kVocab * kHidden, kRoot = kTable + kHidden;
-
-deck::Config deck_of(const std::vector<std::string>& overrides = {}) {
-  const std::string text =
-      fmt::format(R"(
-model: {{hidden: {}, ffn: {}, layers: {}, heads: {}, kv_heads: {}, vocab: {}, seq: {}}}
-mesh: {{shard: {}, device: cuda}}
-fsdp: {{prefetch: 1}}
-optimizer: {{lr: 0.01}}
-data: {{kind: synthetic, batch: {}, micro_batch: {}}}
-run: {{steps: 4}}
-)",
-                  kHidden, kFfn, kLayers, kHeads, kKvHeads, kVocab, kSeq, kShard, kShard * kMicroBatch, kMicroBatch);
-  return deck::load_text(text, "stack.yaml", overrides).config;
-}
-
-project::Stack stack_of(const std::string& groups) {
-  return project::read_stack_text("stack:\n  format: 1\n  name: test\n" + groups, "stack.yaml");
-}
+using namespace test;
 
 struct Steps {
   Operations own, stack;
@@ -314,6 +289,20 @@ TEST(Structure, CallsOfFewBytesStartWhenTheirGradientsExist) {
   EXPECT_EQ(units(steps_of("structure: {reduce_call_bytes: 1}\n").stack, of(1)).size(), 7U);
   EXPECT_EQ(units(steps_of("structure: {reduce_call_bytes: 1, mlp: plain}\n").stack, of(1)).size(), 6U);
   EXPECT_EQ(units(steps_of("structure: {reduce_call_bytes: 1e9}\n").stack, of(1)).size(), 1U);
+  // The last of three micro-batches writes the gradients that are reduced. reduce_calls says nothing beside the bytes.
+  const std::string batch = fmt::format("data.batch={}", 3 * kShard * kMicroBatch);
+  const Steps three = steps_of("structure: {reduce_call_bytes: 300000, reduce_calls: 2}\n", {batch});
+  EXPECT_EQ(units(three.stack, reduces), units(s.stack, reduces));
+  EXPECT_EQ(bytes(three.stack, reduces), bytes(s.stack, reduces));
+  EXPECT_EQ(count(three.stack, gathers), count(three.own, gathers));
+  // Reductions of experts, which are sharded over other ranks than the rest of the layer.
+  const auto in_shards = [](const Operation& o) {
+    return o.collective() != nullptr && o.collective()->op == Op::reduce_scatter && o.stream == Stream::reduce;
+  };
+  const Steps experts = steps_of("structure: {reduce_call_bytes: 1000}\n",
+                                 {"moe.experts=8", "moe.ffn=256", "mesh.expert=2", "moe.dense_layers=1"});
+  EXPECT_EQ(bytes(experts.stack, in_shards), bytes(experts.own, in_shards));
+  expect_waits(experts.stack, experts.own.ahead.size());
 }
 
 TEST(Structure, ReductionsEndWithinGroupsOfLayers) {

@@ -191,6 +191,55 @@ TEST(Checkpoint, ARunGoesOnBitForBit) {
   }
 }
 
+/// What the ranks of a run had that wrote a checkpoint after step 2 and trained on. Empty on other ranks.
+struct Written {
+  Hashes at_two, at_end;
+  std::vector<train::StepResult> after_two;
+};
+
+/// The first `ranks` ranks train to step 2, write a checkpoint, and train on to step `last`.
+Written write_at_two(deck::Config config, const std::string& folder, int ranks, std::int64_t last) {
+  Written written;
+  config.checkpoint.dir = folder;
+  const FirstRanks first(ranks);
+  if (!first.here()) return written;
+  Job run(config, first.comm());
+  run.train_to(2);
+  EXPECT_TRUE(run.checkpoints->write_now(2, 0)) << run.said;
+  written.at_two = hashes_of(run.training);
+  if (last == 2) return written;
+  written.after_two = run.train_to(last);
+  written.at_end = hashes_of(run.training);
+  return written;
+}
+
+/// The first `ranks` ranks go on from the checkpoint and train to step `last`. `same`: with the bits of those that
+/// wrote it, since the mesh is the same.
+void expect_read(deck::Config config, const std::string& folder, int ranks, std::int64_t last, const Written& written,
+                 bool same) {
+  config.checkpoint.dir = folder;
+  const FirstRanks first(ranks);
+  if (!first.here()) return;
+  config.model.init_seed += 1;
+  Job run(config, first.comm());
+  EXPECT_EQ(run.first, 2);
+  const Hashes restored = hashes_of(run.training);
+  if (!written.at_two.empty()) {
+    EXPECT_EQ(restored, written.at_two);
+  }
+  if (last == 2) return;
+  const auto results = run.train_to(last);
+  if (same) {
+    expect_equal(results, written.after_two);
+    EXPECT_EQ(hashes_of(run.training), written.at_end);
+  }
+  for (std::size_t i = 0; i < written.after_two.size(); ++i)
+    EXPECT_NEAR(results[i].loss, written.after_two[i].loss, 2e-6 * written.after_two[i].loss)
+        << "step " << results[i].step;
+}
+
+int ranks_of(const std::array<int, 3>& mesh) { return mesh[0] * mesh[1] * mesh[2]; }
+
 TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
   const std::vector<std::array<int, 3>> meshes = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2},
                                                   {1, 4, 1}, {1, 3, 1}, {2, 2, 1}};
@@ -215,37 +264,11 @@ TEST(Checkpoint, AMeshReadsWhatAnotherOneWrote) {
           from != std::array{1, 2, 2})
         continue;
       const std::string folder = empty_folder("meshes");
-      std::vector<train::StepResult> expected;
-      Hashes saved;
-      {
-        const FirstRanks ranks(from[0] * from[1] * from[2]);
-        if (ranks.here()) {
-          deck::Config config = config_of(from);
-          config.checkpoint.dir = folder;
-          Job run(config, ranks.comm());
-          run.train_to(2);
-          EXPECT_TRUE(run.checkpoints->write_now(2, 0)) << run.said;
-          saved = hashes_of(run.training);
-          if (recipe == std::string("none")) expected = run.train_to(4);
-        }
-      }
+      const std::int64_t last = recipe == std::string("none") ? 4 : 2;
+      const Written written = write_at_two(config_of(from), folder, ranks_of(from), last);
       for (const auto& to : meshes) {
-        SCOPED_TRACE(fmt::format("{}: {}x{}x{} to {}x{}x{}", recipe, from[0], from[1], from[2], to[0], to[1], to[2]));
-        const FirstRanks ranks(to[0] * to[1] * to[2]);
-        if (!ranks.here()) continue;
-        deck::Config config = config_of(to);
-        config.checkpoint.dir = folder;
-        config.model.init_seed += 1;
-        Job run(config, ranks.comm());
-        EXPECT_EQ(run.first, 2);
-        const Hashes restored = hashes_of(run.training);
-        if (!saved.empty()) {
-          EXPECT_EQ(restored, saved);
-        }
-        if (recipe != std::string("none")) continue;
-        const auto results = run.train_to(4);
-        for (std::size_t i = 0; i < expected.size(); ++i)  // empty on ranks that did not write
-          EXPECT_NEAR(results[i].loss, expected[i].loss, 2e-6 * expected[i].loss) << "step " << results[i].step;
+        SCOPED_TRACE(fmt::format("{}: {} to {}", recipe, fmt::join(from, "x"), fmt::join(to, "x")));
+        expect_read(config_of(to), folder, ranks_of(to), last, written, false);
       }
     }
   }
@@ -281,45 +304,13 @@ TEST(Checkpoint, RanksWithOtherExpertsReadIt) {
     for (const Mesh& from : meshes) {
       if (fp8 && from.expert != 2 && from.expert != 3) continue;
       const std::string folder = empty_folder("experts");
-      std::vector<train::StepResult> expected;
-      Hashes saved, trained;
-      {
-        const FirstRanks ranks(from.ranks[0] * from.ranks[1] * from.ranks[2]);
-        if (ranks.here()) {
-          deck::Config config = config_of(from);
-          config.checkpoint.dir = folder;
-          Job run(config, ranks.comm());
-          run.train_to(2);
-          EXPECT_TRUE(run.checkpoints->write_now(2, 0)) << run.said;
-          saved = hashes_of(run.training);
-          expected = run.train_to(4);
-          trained = hashes_of(run.training);
-        }
-      }
+      const Written written = write_at_two(config_of(from), folder, ranks_of(from.ranks), 4);
       for (const Mesh& to : meshes) {
         const bool same = to.ranks == from.ranks && to.expert == from.expert;
         if (fp8 && !same && to.expert == from.expert) continue;
         SCOPED_TRACE(fmt::format("{}: {} with expert {} to {} with expert {}", recipe, fmt::join(from.ranks, "x"),
                                  from.expert, fmt::join(to.ranks, "x"), to.expert));
-        const FirstRanks ranks(to.ranks[0] * to.ranks[1] * to.ranks[2]);
-        if (!ranks.here()) continue;
-        deck::Config config = config_of(to);
-        config.checkpoint.dir = folder;
-        config.model.init_seed += 1;
-        Job run(config, ranks.comm());
-        EXPECT_EQ(run.first, 2);
-        const Hashes restored = hashes_of(run.training);
-        if (!saved.empty()) {
-          EXPECT_EQ(restored, saved);
-        }
-        if (fp8 && !same) continue;
-        const auto results = run.train_to(4);
-        if (same) {
-          expect_equal(results, expected);
-          EXPECT_EQ(hashes_of(run.training), trained);
-        }
-        for (std::size_t i = 0; i < expected.size(); ++i)  // empty on ranks that did not write
-          EXPECT_NEAR(results[i].loss, expected[i].loss, 2e-6 * expected[i].loss) << "step " << results[i].step;
+        expect_read(config_of(to), folder, ranks_of(to.ranks), fp8 && !same ? 2 : 4, written, same);
       }
     }
   }
