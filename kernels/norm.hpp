@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "kernels/quantize.hpp"
-#include "tensor/exec.hpp"
-#include "tensor/partial_sums.hpp"
+#include "tensor/operand.hpp"
+#include "tensor/runtime.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::kernels {

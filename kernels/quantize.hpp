@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::kernels {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "kernels/grouped_gemm.hpp"
+#include "kernels/gemm.hpp"
 #include "tensor/operand.hpp"
 
 namespace shard8::kernels {
@@ -44,7 +44,7 @@ void check_product(const char* kernel, const Product& product);
 /// G matrices. Returns N, the rows of each.
 std::int64_t check_groups(const char* kernel, const RowGroups& groups, std::int64_t w_rows);
 
-/// Throw Error(failed) unless dtypes, scalings, layouts and counts are as kernels/grouped_gemm.hpp states, whatever the
+/// Throw Error(failed) unless dtypes, scalings, layouts and counts are as kernels/gemm.hpp states, whatever the
 /// sizes of the groups. The message names the kernel, the operand, what was given and what is allowed.
 void check_grouped_fprop(const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
                          const RowGroups& groups);

@@ -6,10 +6,8 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "kernels/cuda/gemm_operands.hpp"
-#include "kernels/cuda/workspace_parts.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

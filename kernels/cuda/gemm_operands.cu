@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/gemm_operands.hpp"
+#include "kernels/cuda/gemm.hpp"
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
 #include <algorithm>
 
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tensor/words.hpp"
 
 namespace shard8::kernels::cuda {

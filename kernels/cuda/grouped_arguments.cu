@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/grouped_arguments.hpp"
+#include "kernels/cuda/cutlass_kernels.hpp"
 
 #include <algorithm>
 
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

@@ -1,18 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/grouped_gemm.hpp"
+#include "kernels/cuda/gemm.hpp"
 
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
 
-#include "kernels/cuda/gemm_operands.hpp"
-#include "kernels/cuda/grouped_arguments.hpp"
-#include "kernels/cuda/grouped_kernels.hpp"
+#include "kernels/cuda/cutlass_kernels.hpp"
 #include "kernels/cuda/library_check.hpp"
-#include "kernels/cuda/workspace_parts.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

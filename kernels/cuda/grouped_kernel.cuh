@@ -16,7 +16,7 @@
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <type_traits>
 
-#include "kernels/cuda/grouped_kernels.hpp"
+#include "kernels/cuda/cutlass_kernels.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 

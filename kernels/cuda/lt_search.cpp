@@ -14,7 +14,7 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/library_check.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

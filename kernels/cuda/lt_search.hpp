@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/lt_problem.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 

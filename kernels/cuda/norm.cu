@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/norm_rows.cuh"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

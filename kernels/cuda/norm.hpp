@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "tensor/dtype.hpp"
-#include "tensor/partial_sums.hpp"
+#include "tensor/operand.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -9,9 +9,7 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/cudnn_graph.hpp"
-#include "kernels/cuda/sdpa_graphs.hpp"
-#include "tensor/cuda/check.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "kernels/cuda/waiting.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {
 

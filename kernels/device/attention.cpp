@@ -6,7 +6,7 @@
 #include "kernels/device/parts.hpp"
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -6,13 +6,9 @@
 
 #include "kernels/check/gemm.hpp"
 #include "kernels/cuda/gemm.hpp"
-#include "kernels/cuda/grouped_gemm.hpp"
-#include "kernels/cuda/workspace_parts.hpp"
 #include "kernels/device/parts.hpp"
-#include "kernels/grouped_gemm.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "tensor/cuda/check.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::kernels {

@@ -7,7 +7,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/label.hpp"
 #include "kernels/kokkos/portable.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/host/micro_gemm.hpp"
 #include "kernels/kokkos/label.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 /// Attention on hosts works on blocks of kBlock queries by kBlock keys. Scores are stored transposed, (keys, queries):
 /// a vector holds the scores of one key for kLanes queries. So maxima and sums over keys need no sums across lanes, and

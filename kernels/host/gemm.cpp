@@ -10,8 +10,6 @@
 #include "base/error.hpp"
 #include "kernels/check/arguments.hpp"
 #include "kernels/check/gemm.hpp"
-#include "kernels/grouped_gemm.hpp"
-#include "kernels/host/blas.hpp"
 #include "kernels/host/decoded_tile.hpp"
 #include "kernels/kokkos/label.hpp"
 #include "kernels/kokkos/loops.hpp"

@@ -9,7 +9,7 @@
 #include "kernels/kokkos/adamw_shard.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 
 namespace shard8::kernels {
 

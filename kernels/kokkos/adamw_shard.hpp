@@ -8,7 +8,7 @@
 #include "kernels/adamw.hpp"
 #include "kernels/kokkos/square_segments.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 
 /// A step of AdamW on elements of a shard, for every type of master and moments.
 namespace shard8::kernels {

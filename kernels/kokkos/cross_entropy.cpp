@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cross_entropy.hpp"
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/row_sums.hpp"
+#include "kernels/vocabulary.hpp"
 
 namespace shard8::kernels {
 namespace {

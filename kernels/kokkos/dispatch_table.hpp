@@ -6,12 +6,12 @@
 #include <cstdint>
 
 #include "kernels/check/arguments.hpp"
-#include "kernels/moe_dispatch.hpp"
+#include "kernels/moe.hpp"
 
 namespace shard8::kernels {
 
 /// What MoeDispatch::table has, for N ranks, E experts and all rounds. The order of a receiver's rows is that of
-/// kernels/moe_dispatch.hpp.
+/// kernels/moe.hpp.
 struct DispatchTable {
   std::int32_t* begin;  ///< (N, E): where a rank's rows for an expert begin among its sorted rows
   std::int32_t* place;  ///< (E, N): where a rank's rows for an expert begin in the order of the expert's rank

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/activation.hpp"
 #include "kernels/check/arguments.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
-#include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
+#include "kernels/kokkos/write_outputs.hpp"
 
 namespace shard8::kernels {
 namespace {

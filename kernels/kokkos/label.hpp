@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::kernels {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "kernels/kokkos/rounding.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 
 /// Widths. A width is how many elements one iteration of a kernel takes. The body of a kernel is written once, for a
 /// width w: w.load(from, i) reads the elements at i, w.each(f) computes f(j) for each of them, w.store(to, i, values)

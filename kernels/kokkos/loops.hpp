@@ -11,7 +11,7 @@
 #include "kernels/kokkos/label.hpp"
 #include "kernels/kokkos/lanes.hpp"
 #include "kernels/kokkos/team_sums.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 /// The loops of the portable kernels. A GPU spreads a row over the threads of a team. A host thread takes whole rows,
 /// each in vector code. An `omp simd` pragma lets the compiler reorder the one sum that it names; the order depends on

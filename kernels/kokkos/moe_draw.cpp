@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
-#include "base/mix64.hpp"
+#include "base/arithmetic.hpp"
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/moe.hpp"

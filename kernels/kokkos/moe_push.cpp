@@ -5,7 +5,7 @@
 
 #include "kernels/kokkos/dispatch_table.hpp"
 #include "kernels/kokkos/warp_rows.hpp"
-#include "kernels/moe_dispatch.hpp"
+#include "kernels/moe.hpp"
 
 namespace shard8::kernels {
 namespace {

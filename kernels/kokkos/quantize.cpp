@@ -8,8 +8,8 @@
 #include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/kokkos/quantize_panels_device.hpp"
+#include "kernels/kokkos/scaling.hpp"
 #include "kernels/kokkos/transpose_tile.hpp"
-#include "kernels/kokkos/until_end.hpp"
 #include "kernels/quantize.hpp"
 
 namespace shard8::kernels {

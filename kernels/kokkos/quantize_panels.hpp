@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "kernels/kokkos/block_scales.hpp"
+#include "kernels/kokkos/scaling.hpp"
 
 namespace shard8::kernels {
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "kernels/kokkos/panel_cast.hpp"
-#include "kernels/kokkos/until_end.hpp"
+#include "kernels/kokkos/scaling.hpp"
 
 namespace shard8::kernels {
 

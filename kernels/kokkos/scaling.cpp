@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/kokkos/scaling.hpp"
 #include "kernels/check/arguments.hpp"
-#include "kernels/kokkos/block_scales.hpp"
 #include "kernels/kokkos/cast.hpp"
-#include "kernels/kokkos/until_end.hpp"
 #include "kernels/moe.hpp"
 #include "kernels/quantize.hpp"
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "kernels/adamw.hpp"
 #include "kernels/kokkos/loops.hpp"
-#include "kernels/squares.hpp"
 #include "tensor/tensor.hpp"
 
-/// The segments of kernels/squares.hpp, for hosts and devices.
+/// The segments of kernels/adamw.hpp, for hosts and devices.
 namespace shard8::kernels {
 
 inline constexpr int kWarp = 32;

@@ -99,16 +99,17 @@ inline bool panels_fit(const BlockCasts& out, std::int64_t cols) {
 template <class Rule, Blocks kBlocks, bool kTransposed, class Formula, class Recomputed>
 void launch_panels(const Exec& exec, const char* label, const Outputs& out, const Formula& formula, std::int64_t rows,
                    std::int64_t cols, const Recomputed& recomputed) {
-  using Cast = PanelCast<Rule, kBlocks, PanelLanes, kTransposed>;
-  using Panels = FormulaPanels<Cast, Formula, Recomputed>;
-  const Cast cast{quantized_of<Rule>(out.blocks.rowwise),
-                  quantized_of<Rule>(out.blocks.columnwise),
-                  rows,
-                  Formula::kParts * cols,
-                  out.blocks.power_of_2,
-                  false};
+  using Casts = PanelCast<Rule, kBlocks, PanelLanes, kTransposed>;
+  using Panels = FormulaPanels<Casts, Formula, Recomputed>;
+  const Casts cast{quantized_of<Rule>(out.blocks.rowwise),
+                   quantized_of<Rule>(out.blocks.columnwise),
+                   rows,
+                   Formula::kParts * cols,
+                   out.blocks.power_of_2,
+                   false};
   const Panels panels{cast, formula, out.counts, recomputed, cols};
-  for_rows_with<typename Panels::Scratch, typename Panels::Bounds>(exec, label, panels.teams(), panels, Cast::kThreads);
+  for_rows_with<typename Panels::Scratch, typename Panels::Bounds>(exec, label, panels.teams(), panels,
+                                                                   Casts::kThreads);
 }
 
 /// Writes the casts with block scales of a result in e4m3 with parts of (rows, cols), and returns true. Returns false

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tensor/alignment.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::kernels::cuda {
 

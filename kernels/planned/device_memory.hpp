@@ -26,7 +26,7 @@ inline constexpr std::size_t kGroupedMapsBytes = std::size_t{256} * 5 * 128;
 /// Bytes that a grouped product needs of each group: five addresses, three pitches, three extents and a scale.
 inline constexpr std::size_t kGroupedArrayBytes = 8 * sizeof(std::int64_t) + 3 * sizeof(std::int32_t) + sizeof(float);
 
-/// Bytes of the workspace of grouped products (kernels/grouped_gemm.hpp), enough for each of the three, also where the
+/// Bytes of the workspace of grouped products (kernels/gemm.hpp), enough for each of the three, also where the
 /// host multiplies group by group. Arguments as in gemm_memory_bytes(); `rows` of all `groups` groups together.
 std::size_t grouped_gemm_memory_bytes(tensor::DType operands, std::int64_t groups, std::int64_t rows,
                                       std::int64_t inputs, std::int64_t outputs, tensor::Scaling scaling,

@@ -85,7 +85,7 @@ install(TARGETS ${shard8_public} ${shard8_with_public} EXPORT shard8_targets
 foreach(folder IN ITEMS base deck io)
   install(DIRECTORY "src/${folder}/" DESTINATION include/shard8/${folder} FILES_MATCHING PATTERN "*.hpp")
 endforeach()
-install(FILES src/profile/exchange.hpp DESTINATION include/shard8/profile)  # deck/config.hpp includes it
+install(FILES src/profile/phase.hpp DESTINATION include/shard8/profile)  # deck/config.hpp includes it
 install(EXPORT shard8_targets NAMESPACE shard8:: FILE shard8-targets.cmake DESTINATION "${shard8_package}")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/scripts/cmake/shard8-config.cmake.in"
   "${PROJECT_BINARY_DIR}/install/shard8-config.cmake" INSTALL_DESTINATION "${shard8_package}"

@@ -127,12 +127,13 @@ endfunction()
 
 # shard8_test_program(NAME [EXCLUDE_FROM_ALL] SOURCES file.cpp... LINKS target...)
 #
-# An executable of tests, build/PRESET/tests/NAME.
+# An executable of tests, build/PRESET/tests/NAME. Its sources are compiled as one: most of a test's compile time is
+# that of the headers, which its sources share.
 function(shard8_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "EXCLUDE_FROM_ALL" "" "SOURCES;LINKS")
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" LINKER_LANGUAGE CXX)
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" LINKER_LANGUAGE CXX UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
   if(arg_EXCLUDE_FROM_ALL)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()

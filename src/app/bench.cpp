@@ -11,25 +11,24 @@
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
-#include "app/node_memory.hpp"
+#include "app/process.hpp"
 #include "app/run_report.hpp"
-#include "app/stop.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "bench/bench.hpp"
-#include "bench/sizes.hpp"
+#include "bench/collectives.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
+#include "deck/load.hpp"
 #include "deck/number.hpp"
 #include "deck/overlap.hpp"
-#include "deck/without_files.hpp"
 #include "profile/output_file.hpp"
 #include "train/assembly.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "app/device_collectives.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #endif
 
 namespace shard8::app {

@@ -12,7 +12,6 @@
 #include "app/commands.hpp"
 #include "app/device.hpp"
 #include "app/job.hpp"
-#include "app/node_memory.hpp"
 #include "app/run_report.hpp"
 #include "base/log.hpp"
 #include "base/plain_file.hpp"
@@ -22,18 +21,17 @@
 #include "comm/device.hpp"
 #include "comm/node.hpp"
 #include "deck/overlap.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "profile/output_file.hpp"
 #include "profile/processor.hpp"
 #include "profile/report.hpp"
-#include "train/conditions.hpp"
-#include "train/overlap/decision.hpp"
+#include "train/algorithms.hpp"
+#include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "app/device_collectives.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/stream.hpp"
 #endif
 
 namespace shard8::app {

@@ -12,7 +12,6 @@
 
 #include "app/command_table.hpp"
 #include "app/commands.hpp"
-#include "app/option_values.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"

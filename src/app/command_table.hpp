@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -58,5 +61,22 @@ namespace shard8::app {
 /// Prints to standard error what is wrong with a command line that `app` refused with `error`, and which commands there
 /// are. The commands that are named exist, up to the first that does not. Returns the process's exit code.
 int usage_error(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error);
+
+}  // namespace shard8::app
+
+namespace shard8::app {
+
+/// Why `text` is not a finite number from `low` to `high`; empty if it is one. An infinite `high` is no bound.
+std::string problem_of_number(const std::string& text, double low, double high);
+/// Why `text` is not a whole number from `low` to `high`; empty if it is one.
+std::string problem_of_whole(const std::string& text, std::int64_t low, std::int64_t high);
+
+/// Checks of the values of options. CLI::Range and CLI::NonNegativeNumber let NaN pass: each of its comparisons is
+/// false.
+CLI::Validator number_from(double low, double high = std::numeric_limits<double>::infinity());
+CLI::Validator whole_from(std::int64_t low, std::int64_t high = std::numeric_limits<std::int32_t>::max());
+
+/// An option's value that may not be empty: a variable that was not set in a job script.
+CLI::Validator not_empty();
 
 }  // namespace shard8::app

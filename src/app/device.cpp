@@ -10,12 +10,10 @@
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
-#include "deck/device.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "comm/nccl/device.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/stream.hpp"
 #endif
 
 namespace shard8::app {

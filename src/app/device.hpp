@@ -13,9 +13,9 @@
 #include "comm/environment.hpp"
 #include "comm/node.hpp"
 #include "deck/config.hpp"
-#include "profile/energy_counter.hpp"
-#include "tensor/exec.hpp"
-#include "train/device.hpp"
+#include "profile/energy.hpp"
+#include "tensor/runtime.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::app {
 

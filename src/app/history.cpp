@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/plain_file.hpp"
 #include "base/utc.hpp"
-#include "io/durable_file.hpp"
+#include "io/file.hpp"
 #include "profile/history/history.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"

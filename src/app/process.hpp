@@ -2,18 +2,73 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/stop_signals.hpp"
+#include "comm/communicator.hpp"
+#include "comm/environment.hpp"
 #include "comm/node.hpp"
-
-// What this process was given: terminal, threads, memory, environment.
+#include "train/stopping.hpp"
 
 namespace shard8::app {
+
+/// The sources of this process's stop requests: signals and clocks. Made at the begin of a run's process.
+class StopRequests {
+ public:
+  /// From now on a second signal ends all ranks, with the exit code 5. Before that it ends this process.
+  void begin_job(const comm::Environment& environment);
+  /// From now on a second signal ends this process alone. To be called before the environment goes.
+  void end_job() { signals_.on_second({}); }
+
+  /// To be called last, when MPI has ended. From now on SIGTERM, SIGUSR1, SIGINT, SIGHUP and SIGPIPE are ignored: `srun
+  /// --kill-on-bad-exit` sends SIGTERM to ranks that leave later than the first one, and takes the signal for the code
+  /// of a rank that dies of it. Once MPICH's mpiexec has passed on a signal, it takes the exit codes only of ranks that
+  /// it finds ended while a process of their node still holds a rank's outputs, and 0 for others. So if a signal came,
+  /// this starts processes that hold the outputs a moment longer than this rank.
+  void leave_launcher();
+
+  bool signalled() const { return signals_.first() != 0; }
+  /// Throws Error(failed) when a signal came: the run ends before its first step.
+  void refuse_start() const;
+  /// For train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used. AgreedError(environment) of
+  /// slurm_job(), as Stage::job. Collective.
+  train::Stopping::Sources sources(const comm::Communicator& world) const;
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  base::StopSignals signals_;
+};
+
+/// What Slurm's variables say of this process's job.
+struct SlurmJob {
+  std::string id;                  ///< SLURM_JOB_ID; empty: none
+  bool requeued = false;           ///< SLURM_RESTART_COUNT is above 0
+  std::optional<double> end = {};  ///< train::job_end() of SLURM_JOB_END_TIME
+  std::string past_end{};          ///< its text, where it is over
+};
+
+/// Reads the variables. `now`: seconds since 1970. Error(environment) when one that must be a number is none.
+SlurmJob slurm_job(double now);
+
+/// The line of a report on a run that stopped before step number `next` of `steps`. `checkpoint`: one was written of
+/// the state where it stopped. `earlier`: the step of the last one from which the run could go on otherwise, if there
+/// is one. `restarts`: the same command goes on from it.
+std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,
+                      std::optional<std::int64_t> earlier, bool restarts);
+
+/// The exit code of a run that stopped: `failed` where this stop wrote no checkpoint, even if there is an earlier one,
+/// so that a job which is queued again for every code `stopped` does not repeat the same steps for ever.
+base::ExitCode stop_code(bool checkpoint);
+
+// What this process was given: terminal, threads, memory, environment.
 
 /// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
 bool on_terminal();

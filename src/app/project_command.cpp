@@ -14,9 +14,8 @@
 #include "base/version.hpp"
 #include "deck/fields.hpp"
 #include "deck/load.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "project/report.hpp"
-#include "project/sweep.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::app {

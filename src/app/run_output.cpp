@@ -17,18 +17,17 @@
 #include <utility>
 
 #include "app/commands.hpp"
+#include "app/run_measures.hpp"
 #include "app/run_report.hpp"
-#include "app/run_trace.hpp"
 #include "base/plain_file.hpp"
-#include "base/rank_file_name.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "checkpoint/directory.hpp"
 #include "comm/agree.hpp"
 #include "deck/written_files.hpp"
-#include "io/durable_file.hpp"
+#include "io/file.hpp"
 #include "profile/output_file.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "train/training_file.hpp"
 
 namespace shard8::app {

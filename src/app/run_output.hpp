@@ -12,12 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/made_folders.hpp"
+#include "base/plain_file.hpp"
+#include "base/utc.hpp"
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"
-#include "train/held_folder.hpp"
+#include "train/checkpoints.hpp"
 #include "train/start.hpp"
 #include "train/trainer.hpp"
 

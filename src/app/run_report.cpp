@@ -15,7 +15,7 @@
 #include "app/process.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
-#include "comm/launch.hpp"
+#include "comm/environment.hpp"
 #include "data/dataset.hpp"
 #include "deck/layout.hpp"
 #include "io/io_thread.hpp"

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "app/job.hpp"
+#include "app/process.hpp"
 #include "base/log.hpp"
 #include "checkpoint/manifest.hpp"
 #include "comm/communicator.hpp"
@@ -19,7 +21,7 @@
 #include "tensor/runtime.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
-#include "train/overlap/decision.hpp"
+#include "train/overlap/timing.hpp"
 #include "train/stopping.hpp"
 
 namespace shard8::app {
@@ -108,5 +110,17 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck);
 /// that were complete. Collective. The deck must have passed check_compare_off(). Errors of train::Assembly.
 profile::CompareOff compare_off(const deck::Config& config, int pairs, const comm::Communicator& world,
                                 const tensor::Runtime& runtime, const train::Stopping::Sources& sources);
+
+/// The keys that a deck gives and a skeleton run does not use: model.init_file, data.path, those of validation,
+/// output.metrics, output.replace, and those of the groups verify and checkpoint.
+std::vector<std::string> unused_by_skeleton(const deck::LoadResult& deck);
+
+/// Refuses, with Error(environment), an output.dir that holds the files of a training, or a summary of anything but a
+/// skeleton.
+void require_no_training(const deck::Config& config);
+
+/// One rank's skeleton run, from the deck to the report: steps without data, loss and checkpoints. Returns the exit
+/// code. Collective. Errors as those of a run.
+int skeleton_run(Job& job, const StopRequests& requests, std::vector<std::string> command);
 
 }  // namespace shard8::app

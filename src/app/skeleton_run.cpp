@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "app/skeleton_run.hpp"
+#include "app/run_report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,10 +14,8 @@
 #include "app/device.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
-#include "app/run_energy.hpp"
+#include "app/run_measures.hpp"
 #include "app/run_output.hpp"
-#include "app/run_report.hpp"
-#include "app/run_trace.hpp"
 #include "base/log.hpp"
 #include "base/plain_file.hpp"
 #include "base/utc.hpp"
@@ -25,13 +23,11 @@
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
 #include "deck/choices.hpp"
-#include "deck/device.hpp"
 #include "deck/overlap.hpp"
-#include "io/durable_file.hpp"
+#include "io/file.hpp"
 #include "profile/report_files.hpp"
 #include "project/skeleton_waits.hpp"
 #include "train/assembly.hpp"
-#include "train/loop.hpp"
 #include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
 #include "train/training_file.hpp"

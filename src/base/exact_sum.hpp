@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/function.hpp"
+#include "base/arithmetic.hpp"
 
 namespace shard8::base {
 

@@ -13,7 +13,7 @@
 #include "deck/config.hpp"
 #include "kernels/libraries.hpp"
 #include "profile/collective_log.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
 

@@ -15,8 +15,6 @@
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
-#include "bench/calibrate_import_file.hpp"
-#include "bench/calibrate_rows.hpp"
 
 namespace shard8::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "bench/bench.hpp"
-#include "bench/calibrate_import_file.hpp"
+#include "bench/calibrate_import.hpp"
 
 namespace shard8::bench {
 namespace {

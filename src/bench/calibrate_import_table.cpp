@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "bench/calibrate_import_file.hpp"
+#include "bench/calibrate_import.hpp"
 
 namespace shard8::bench {
 namespace {

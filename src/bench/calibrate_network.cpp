@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
-#include "bench/calibrate_rows.hpp"
+#include "bench/calibrate_import.hpp"
 #include "profile/spread.hpp"
 
 namespace shard8::bench {

@@ -22,15 +22,15 @@
 #include "checkpoint/reader.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
-#include "deck/without_files.hpp"
+#include "deck/load.hpp"
+#include "io/box.hpp"
 #include "io/digest.hpp"
 #include "io/raw_file.hpp"
-#include "io/shard_box.hpp"
 #include "kernels/elementwise.hpp"
 #include "tensor/transfer.hpp"
 #include "train/checkpoints.hpp"
-#include "train/saved_run.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::bench {
 namespace {

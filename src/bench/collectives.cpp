@@ -9,11 +9,10 @@
 #include <chrono>
 
 #include "base/error.hpp"
-#include "bench/sizes.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
-#include "tensor/alignment.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::bench {
 namespace {

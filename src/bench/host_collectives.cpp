@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "bench/sizes.hpp"
+#include "bench/collectives.hpp"
 #include "comm/agree.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 
 namespace shard8::bench {
 namespace {

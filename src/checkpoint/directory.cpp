@@ -14,11 +14,9 @@
 #include <system_error>
 
 #include "base/error.hpp"
-#include "base/made_folders.hpp"
+#include "base/plain_file.hpp"
 #include "base/text.hpp"
-#include "checkpoint/step_folder.hpp"
-#include "io/durable_file.hpp"
-#include "io/input_file.hpp"
+#include "io/file.hpp"
 
 namespace shard8::checkpoint {
 

@@ -21,7 +21,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/step_folder.hpp"
+#include "checkpoint/directory.hpp"
 #include "io/digest.hpp"
 
 namespace shard8::checkpoint {

@@ -10,8 +10,7 @@
 
 #include "base/error.hpp"
 #include "io/digest.hpp"
-#include "io/durable_file.hpp"
-#include "io/input_file.hpp"
+#include "io/file.hpp"
 
 namespace shard8::checkpoint {
 

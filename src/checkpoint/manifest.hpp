@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/axes.hpp"
-#include "io/shard_box.hpp"
+#include "io/box.hpp"
 #include "tensor/dtype.hpp"
 
 namespace shard8::checkpoint {

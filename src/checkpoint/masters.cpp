@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "checkpoint/step_folder.hpp"
-#include "io/durable_file.hpp"
-#include "io/safetensors_writer.hpp"
-#include "tensor/bfloat16.hpp"
+#include "checkpoint/directory.hpp"
+#include "io/file.hpp"
+#include "io/tensor_formats.hpp"
+#include "tensor/float8.hpp"
 
 namespace shard8::checkpoint {
 namespace {

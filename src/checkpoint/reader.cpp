@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::checkpoint {

@@ -11,11 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/box_index.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/state_tensor.hpp"
 #include "io/shard_file.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::checkpoint {
 

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/snapshot.hpp"
+#include "checkpoint/writer.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.hpp"
-#include "tensor/alignment.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::checkpoint {
 

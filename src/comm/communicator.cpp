@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
-#include "comm/peer/addresses.hpp"
-#include "tensor/alignment.hpp"
+#include "comm/peer/handshake.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::comm {
 namespace {

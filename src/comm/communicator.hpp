@@ -14,11 +14,10 @@
 
 #include "comm/host_waits.hpp"
 #include "comm/parts.hpp"
-#include "comm/request.hpp"
 #include "comm/sum_order.hpp"
 #include "profile/collective_log.hpp"
-#include "profile/over_ranks.hpp"
-#include "tensor/partial_sums.hpp"
+#include "profile/spread.hpp"
+#include "tensor/operand.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::comm {

@@ -23,7 +23,6 @@
 #include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
-#include "comm/launch.hpp"
 #include "comm/mpi/group.hpp"
 
 namespace shard8::comm {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/launch.hpp"
+#include "comm/environment.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>

@@ -16,12 +16,12 @@
 #include <thread>
 #include <vector>
 
-#include "base/cpus.hpp"
 #include "base/error.hpp"
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/mpi/group.hpp"
+#include "profile/processor.hpp"
 
 namespace shard8::comm {
 
@@ -30,7 +30,7 @@ std::string device_node_identity() {
     const char* const id = std::getenv("NCCL_HOSTID");
     return id == nullptr ? std::string() : ' ' + std::string(id);
   }();
-  return base::node_identity() + given;
+  return profile::node_identity() + given;
 }
 
 std::optional<int> cpu_quota(const std::string& file) {
@@ -67,7 +67,7 @@ Node survey_node(MPI_Comm comm, HostWaits* waits, std::uint64_t group) {
             "surveying the node", nullptr);
   check_mpi(MPI_Comm_size(local, &node.ranks), "MPI_Comm_size", "surveying the node", nullptr);
   check_mpi(MPI_Comm_rank(local, &node.rank), "MPI_Comm_rank", "surveying the node", nullptr);
-  base::CpuSet cpus = base::affinity();
+  profile::CpuSet cpus = profile::affinity();
   check_mpi(
       MPI_Allreduce(MPI_IN_PLACE, cpus.words.data(), static_cast<int>(cpus.words.size()), MPI_UINT64_T, MPI_BOR, local),
       "MPI_Allreduce", "surveying the node", nullptr);

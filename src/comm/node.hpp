@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/axes.hpp"
-#include "base/cpus.hpp"
+#include "profile/processor.hpp"
 
 namespace shard8::comm {
 
@@ -35,7 +35,7 @@ struct Node {
 Node survey_node(MPI_Comm comm, HostWaits* waits = nullptr, std::uint64_t group = 0);
 
 /// Two processes with the same identity are on one node.
-using base::node_identity;
+using profile::node_identity;
 
 /// As node_identity(), for what devices exchange: ranks with different values of the environment variable NCCL_HOSTID
 /// are on different nodes, as they are for NCCL. The variable is read at the first call.

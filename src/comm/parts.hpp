@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "tensor/partial_sums.hpp"
+#include "tensor/operand.hpp"
 #include "tensor/tensor.hpp"
 
-/// Collectives whose parts are used one by one, each as soon as it is there. A matrix product of one rank's rows runs
-/// while the rows of other ranks are on their way.
+/// Collectives under way: as a whole (Request), or by parts that are used one by one, each as soon as it is there, so
+/// that a matrix product of one rank's rows runs while the rows of other ranks are on their way.
 
 namespace shard8::comm {
 
@@ -143,6 +143,43 @@ class ScatterParts {
  private:
   ScatterExchangePtr exchange_;
   int rank_ = 0, size_ = 1;
+};
+
+class DeviceCall;
+class PendingCollective;
+
+/// Destroys a collective, whose memory goes back to its group.
+struct GiveBack {
+  void (*give_back)(PendingCollective*) noexcept = nullptr;
+  void operator()(PendingCollective* pending) const noexcept { give_back(pending); }
+};
+
+/// A collective under way. Move-only. An empty request is complete.
+///
+/// On hosts wait() blocks as the communicator's Waiting says, and records the call. On a device wait() returns at once,
+/// and what the compute stream is given afterwards waits; a collective on the compute stream itself gives an empty
+/// request. The destructor of a request that was never waited for waits.
+class Request {
+ public:
+  using Pending = std::unique_ptr<PendingCollective, GiveBack>;
+
+  Request();
+  explicit Request(Pending pending);
+  /// `call` may be null: complete in the order of the compute stream.
+  explicit Request(DeviceCall* call);
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
+  void wait();
+  /// Lets the library make progress. True when the collective is complete; wait() then returns at once.
+  bool test();
+  bool active() const { return pending_ != nullptr || call_ != nullptr; }
+
+ private:
+  void wait_or_die() noexcept;
+  Pending pending_;
+  DeviceCall* call_ = nullptr;
 };
 
 }  // namespace shard8::comm

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/dataset_kinds.hpp"
-#include "io/input_file.hpp"
+#include "io/file.hpp"
 
 namespace shard8::data {
 

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
-#include "base/mix64.hpp"
 #include "data/dataset_kinds.hpp"
 
 namespace shard8::data {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "io/input_file.hpp"
+#include "io/file.hpp"
 #include "io/token_file.hpp"
 
 namespace shard8::data {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/divisors.hpp"
+#include "base/arithmetic.hpp"
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
 

@@ -9,9 +9,8 @@
 #include <string_view>
 
 #include "deck/config.hpp"
-#include "deck/diagnostics.hpp"
 #include "deck/load.hpp"
-#include "deck/reading.hpp"
+#include "deck/raw_deck.hpp"
 
 namespace shard8::deck {
 

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/made_folders.hpp"
-#include "base/rank_file_name.hpp"
+#include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "deck/checks.hpp"
 #include "deck/choices.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/axes.hpp"
-#include "profile/exchange.hpp"
+#include "profile/phase.hpp"
 
 namespace shard8::deck {
 

@@ -152,4 +152,11 @@ std::span<const Field> output_fields();
 /// inserted, deleted, replaced and swapped letters (optimal string alignment), ignoring case.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
+/// The text that `shard8 deck` prints: every key with type, default, bounds, unit and meaning. With format "yaml" or
+/// "nml" it is a deck to be filled in, of one group or (empty name) of all groups; a comment above each key explains
+/// it. With format "markdown" it is the page docs/deck.md, always of all groups. With format "schema" it is a JSON
+/// schema (draft 2020-12) of YAML decks, always of all groups. Throws base::Error(deck) for another format or an
+/// unknown group.
+std::string print_table(std::string_view format, std::string_view group = {});
+
 }  // namespace shard8::deck

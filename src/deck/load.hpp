@@ -8,13 +8,41 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "deck/config.hpp"
-#include "deck/echo.hpp"
 #include "deck/fields.hpp"
+#include "deck/raw_deck.hpp"
 
 namespace shard8::deck {
+
+/// Where a key's value came from; fallback: the default.
+enum class Origin { fallback, deck, command_line };
+
+/// "default", "deck" or "command line".
+std::string_view to_string(Origin origin);
+
+/// A key, its value, and where the value came from.
+struct Echo {
+  std::string group;
+  std::string key;
+  std::variant<std::int64_t, std::uint64_t, double, bool, std::string> value;
+  Origin origin = Origin::fallback;
+};
+
+/// The value as text, a string without quotes.
+std::string value_text(const Echo& echo);
+
+/// One Echo for each key, in the order of the table.
+std::vector<Echo> make_echo(const Reading& reading);
+
+/// The text of a deck with every key written out. It loads to this Config, which must come from load().
+std::string to_yaml(const Config& config);
+std::string to_namelist(const Config& config);
+
+/// The text of a deck with the keys that `reading` was given.
+std::string to_deck(const Reading& reading, Spelling spelling);
 
 struct LoadResult {
   Config config;                           ///< checked, every default filled in
@@ -57,5 +85,10 @@ void require_text(std::string_view& text, const std::string& name, std::string_v
 /// there, in the order of the table. Comments are lost. The files that the deck names need not exist. Throws what
 /// load() throws otherwise.
 std::string convert(const std::string& path, std::span<const std::string> overrides, Spelling spelling);
+
+/// The training of `config` as benchmarks and calibrations run it: on synthetic data, with initial weights from the
+/// seed, without validation, and computing even where `config` is a skeleton. No file of the user's is read. Every
+/// operation of a training step stays.
+Config without_files(Config config);
 
 }  // namespace shard8::deck

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "deck/table.hpp"
+#include "deck/fields.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/fields.hpp"
 
 namespace shard8::deck {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "fsdp/weight_forms.hpp"
 #include "tensor/arena.hpp"
-#include "tensor/overlay.hpp"
 
 namespace shard8::fsdp {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
-#include "base/mix64.hpp"
 #include "io/box.hpp"
 #include "io/tensor_file.hpp"
 

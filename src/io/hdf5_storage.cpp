@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/hdf5_storage.hpp"
+#include "io/hdf5.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -16,7 +16,6 @@
 #include "base/text.hpp"
 #include "io/box.hpp"
 #include "io/hdf5.hpp"
-#include "io/hdf5_storage.hpp"
 #include "io/tensor_formats.hpp"
 
 namespace shard8::io {

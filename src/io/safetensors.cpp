@@ -16,7 +16,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "io/input_file.hpp"
+#include "io/file.hpp"
 
 namespace shard8::io {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/safetensors_writer.hpp"
+#include "io/tensor_formats.hpp"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "io/durable_file.hpp"
+#include "io/file.hpp"
 
 namespace shard8::io {
 

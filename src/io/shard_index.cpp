@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/shard_layout.hpp"
+#include "io/shard_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

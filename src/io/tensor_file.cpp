@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/input_file.hpp"
+#include "io/file.hpp"
 #include "io/tensor_formats.hpp"
 
 namespace shard8::io {

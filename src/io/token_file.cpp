@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "io/hdf5.hpp"
-#include "io/hdf5_storage.hpp"
 
 namespace shard8::io {
 

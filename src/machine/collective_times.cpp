@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "machine/along.hpp"
 #include "machine/times.hpp"
 
 namespace shard8::machine {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/entries.hpp"
+#include "machine/fields.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 
 #include "base/text.hpp"
 #include "deck/number.hpp"
-#include "machine/fields.hpp"
 
 namespace shard8::machine {
 namespace {

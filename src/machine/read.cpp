@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,6 @@
 #include "deck/load.hpp"
 #include "deck/number.hpp"
 #include "deck/raw_deck.hpp"
-#include "machine/entries.hpp"
 #include "machine/fields.hpp"
 
 namespace shard8::machine {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "machine/along.hpp"
 #include "machine/fields.hpp"
 
 namespace shard8::machine {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/moe.hpp"
-#include "tensor/overlay.hpp"
+#include "tensor/arena.hpp"
 
 // Which matrices a layer takes, and how long each one is in use:
 //

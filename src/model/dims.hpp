@@ -7,9 +7,9 @@
 
 #include "comm/mesh.hpp"
 #include "comm/parts.hpp"
+#include "deck/choices.hpp"
 #include "deck/config.hpp"
-#include "deck/device.hpp"
-#include "profile/exchange.hpp"
+#include "profile/phase.hpp"
 #include "tensor/dtype.hpp"
 
 namespace shard8::model {

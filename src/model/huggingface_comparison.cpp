@@ -11,7 +11,6 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "deck/choices.hpp"
-#include "model/huggingface_config.hpp"
 #include "model/huggingface_entries.hpp"
 
 namespace shard8::model {

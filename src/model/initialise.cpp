@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "model/initialise.hpp"
+#include "model/weight_file.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/elementwise.hpp"
-#include "model/weight_file.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::model {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "fp8/quantizer.hpp"
-#include "model/norm.hpp"
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 #include "tensor/arena.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise.hpp"
-#include "tensor/overlay.hpp"
+#include "tensor/arena.hpp"
 
 namespace shard8::model {
 

@@ -5,7 +5,6 @@
 #include "kernels/moe.hpp"
 #include "model/expert_exchange.hpp"
 #include "model/linear.hpp"
-#include "model/norm.hpp"
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
 #include "tensor/arena.hpp"

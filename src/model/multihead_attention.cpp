@@ -3,7 +3,7 @@
 
 #include "model/multihead_attention.hpp"
 
-#include "kernels/rope.hpp"
+#include "kernels/attention.hpp"
 
 namespace shard8::model {
 
@@ -16,7 +16,7 @@ using tensor::Tensor;
 
 namespace {
 
-/// Rotates queries and keys in place, by `rotate` of kernels/rope.hpp.
+/// Rotates queries and keys in place, by `rotate` of kernels/attention.hpp.
 template <class Rotate>
 void rope(const Context& context, std::string_view name, const Tensor& qkv, const Tensor& table,
           const kernels::AttentionShape& shape, const Rotate& rotate) {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "kernels/attention.hpp"
-#include "kernels/qk_norm.hpp"
 #include "model/linear.hpp"
 
 namespace shard8::model {

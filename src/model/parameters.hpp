@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "deck/config.hpp"
-#include "fp8/recipe.hpp"
 #include "fp8/scaling_state.hpp"
 #include "fsdp/weight_forms.hpp"
 #include "io/box.hpp"

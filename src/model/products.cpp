@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-
 #include "model/products.hpp"
 
+#include <bit>
+
+#include "base/error.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/norm.hpp"
 
 namespace shard8::model {
 
@@ -84,6 +87,87 @@ void grouped_wgrad(const Context& context, const Tensor& dw, const Operand& dy, 
   issue_grouped(context, product, part, [&](const tensor::Exec& exec, const kernels::Workspace& workspace) {
     kernels::grouped_gemm_wgrad(exec, own, dy, x, part.groups, accumulate, workspace);
   });
+}
+
+using operation::Kernel;
+using tensor::DType;
+
+NormStatistics NormStatistics::allocate(deck::Arch arch, std::int64_t rows, tensor::Arena& arena) {
+  NormStatistics s;
+  s.rstd = arena.allocate({rows}, DType::fp32);
+  if (arch == deck::Arch::gpt2) s.mean = arena.allocate({rows}, DType::fp32);
+  return s;
+}
+
+void Norm::forward(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
+                   const tensor::SumOfPartials& x, const Affine& w) const {
+  const bool llama = arch == deck::Arch::llama;
+  Kernel kernel{llama ? "rmsnorm_forward" : "layernorm_forward", x.sum.rows(), x.sum.cols(), x.sum.dtype,
+                operation::dtype_of(y)};
+  kernel = kernel.reads(x.partial_sums, w.weight, w.bias).writes(y, statistics.mean, statistics.rstd);
+  if (!x.made()) kernel = kernel.writes(x.sum);
+  context.issue(kernel, [&](const tensor::Exec& exec) {
+    if (llama)
+      kernels::rmsnorm_forward(exec, y, statistics.rstd, x, w.weight, eps);
+    else
+      kernels::layernorm_forward(exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias, eps);
+  });
+}
+
+void Norm::recompute(const Context& context, const kernels::Outputs& y, const NormStatistics& statistics,
+                     const Tensor& x, const Affine& w) const {
+  const bool llama = arch == deck::Arch::llama;
+  const Kernel kernel{llama ? "rmsnorm_recompute" : "layernorm_recompute", x.rows(), x.cols(), x.dtype,
+                      operation::dtype_of(y)};
+  context.issue(kernel.reads(x, w.weight, w.bias, statistics.mean, statistics.rstd).writes(y),
+                [&](const tensor::Exec& exec) {
+                  if (llama)
+                    kernels::rmsnorm_recompute(exec, y, statistics.rstd, x, w.weight);
+                  else
+                    kernels::layernorm_recompute(exec, y, statistics.mean, statistics.rstd, x, w.weight, w.bias);
+                });
+}
+
+void Norm::backward(const Context& context, const Tensor& dx, const Affine& dw, const tensor::PartialSums& dy,
+                    const Tensor& x, const NormStatistics& statistics, const Affine& w, const Tensor& residual) const {
+  const bool llama = arch == deck::Arch::llama;
+  const Kernel kernel{llama ? "rmsnorm_backward" : "layernorm_backward", x.rows(), x.cols(), x.dtype, dx.dtype};
+  context.issue(kernel.reads(dy, x, statistics.mean, statistics.rstd, w.weight, residual, dw.weight, dw.bias)
+                    .writes(dx, dw.weight, dw.bias),
+                [&](const tensor::Exec& exec) {
+                  if (llama)
+                    kernels::rmsnorm_backward(exec, dx, dw.weight, dy, x, statistics.rstd, w.weight, residual,
+                                              context.workspace.memory);
+                  else
+                    kernels::layernorm_backward(exec, dx, dw.weight, dw.bias, dy, x, statistics.mean, statistics.rstd,
+                                                w.weight, residual, context.workspace.memory);
+                });
+}
+
+void Lease::hold(Leases& leases, std::string_view what, const Bytes& bytes) {
+  if (bytes.begin == bytes.end) return;
+  SHARD8_REQUIRE(held_ == 0 || leases_ == &leases, "a lease of {} is of two sets of leases", what);
+  for (std::uint32_t rest = leases.held_; rest != 0; rest &= rest - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+    if (bytes.end <= leases.begin_[i] || leases.end_[i] <= bytes.begin) continue;
+    const bool own = (held_ >> i & 1) != 0;
+    if (own && leases.begin_[i] == bytes.begin) return;
+    base::fail(base::ExitCode::failed, "{} would overwrite {}, which is still in use", what, leases.what_[i]);
+  }
+  const auto free = static_cast<std::size_t>(std::countr_one(leases.held_));
+  SHARD8_REQUIRE(free < leases.begin_.size(), "there is no room for another lease, of {}", what);
+  leases.begin_[free] = bytes.begin;
+  leases.end_[free] = bytes.end;
+  leases.what_[free] = what;
+  leases_ = &leases;
+  leases.held_ |= std::uint32_t{1} << free;
+  held_ |= std::uint32_t{1} << free;
+}
+
+void Context::wait(profile::Exchange exchange, operation::Issued<comm::Request>& collective) const {
+  if (!collective.under_way.active()) return executor.wait(collective);  // recorded, or left out
+  auto part = timer().exchange(exchange, "wait");
+  executor.wait(collective);
 }
 
 }  // namespace shard8::model

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/context.hpp"
 #include "model/dims.hpp"
-#include "profile/exchange.hpp"
-#include "tensor/partial_sums.hpp"
+#include "model/products.hpp"
+#include "profile/phase.hpp"
+#include "tensor/operand.hpp"
 
 namespace shard8::model {
 

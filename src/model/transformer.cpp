@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/rope.hpp"
 
 namespace shard8::model {
 

@@ -9,8 +9,8 @@
 #include "fsdp/gradient_store.hpp"
 #include "fsdp/weight_store.hpp"
 #include "model/activations.hpp"
-#include "model/context.hpp"
 #include "model/parameters.hpp"
+#include "model/products.hpp"
 
 namespace shard8::model {
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "comm/request.hpp"
-#include "deck/device.hpp"
+#include "comm/parts.hpp"
+#include "deck/choices.hpp"
 #include "operation/operation.hpp"
 #include "profile/step_timer.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::operation {

@@ -15,7 +15,6 @@
 #include "profile/collective_log.hpp"
 #include "profile/phase.hpp"
 #include "tensor/operand.hpp"
-#include "tensor/partial_sums.hpp"
 
 namespace shard8::operation {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/made_folders.hpp"
+#include "base/plain_file.hpp"
 
 namespace shard8::profile {
 

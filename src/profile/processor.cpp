@@ -3,6 +3,7 @@
 #include "profile/processor.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,8 +18,7 @@
 #include <map>
 #include <sstream>
 
-#include "base/cpus.hpp"
-#include "base/mix64.hpp"
+#include "base/arithmetic.hpp"
 #include "base/text.hpp"
 
 namespace shard8::profile {
@@ -49,23 +49,23 @@ std::optional<double> waited_for_cores() {
 }
 
 /// The CPUs that a thread of this process may use.
-base::CpuSet allowed_cpus() {
-  base::CpuSet all;
+CpuSet allowed_cpus() {
+  CpuSet all;
   std::error_code error;
   for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename();
     pid_t thread = 0;
     std::from_chars(name.data(), name.data() + name.size(), thread);
-    all.add(base::affinity(thread));
+    all.add(affinity(thread));
   }
   return all;
 }
 
 /// Lines of /proc/stat: "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", in ticks. "cpu " is the sum.
 CpuUse cpu_use() {
-  CpuUse use{.node = base::node_identity()};
-  const base::CpuSet allowed = allowed_cpus();
+  CpuUse use{.node = node_identity()};
+  const CpuSet allowed = allowed_cpus();
   std::ifstream file("/proc/stat");
   double ticks = 0;
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
@@ -282,5 +282,29 @@ void CoreSpeed::add(double seconds) {
 }
 
 double CoreSpeed::mean_s() const { return samples_ > 0 ? sum_s_ / static_cast<double>(samples_) : 0; }
+
+void CpuSet::add(const CpuSet& other) {
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] |= other.words[i];
+}
+
+std::vector<int> CpuSet::numbers() const {
+  std::vector<int> cpus;
+  for (std::size_t cpu = 0; cpu < 64 * words.size(); ++cpu)
+    if (contains(cpu)) cpus.push_back(static_cast<int>(cpu));
+  return cpus;
+}
+
+CpuSet affinity(pid_t thread) {
+  CpuSet cpus;
+  if (::sched_getaffinity(thread, sizeof cpus.words, reinterpret_cast<cpu_set_t*>(cpus.words.data())) != 0) return {};
+  return cpus;
+}
+
+std::string node_identity() {
+  std::string id;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, id);
+  return id;
+}
 
 }  // namespace shard8::profile

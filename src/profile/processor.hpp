@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +15,22 @@
 #include "profile/spread.hpp"
 
 namespace shard8::profile {
+
+/// A set of the CPUs of a node, which have the numbers 0 to 16383. Bit b of words[w] is set if CPU 64·w + b is in it.
+struct CpuSet {
+  std::array<std::uint64_t, 256> words{};
+
+  bool contains(std::size_t cpu) const { return cpu < 64 * words.size() && (words[cpu / 64] >> cpu % 64 & 1) != 0; }
+  void add(const CpuSet& other);
+  /// The numbers of the CPUs, ascending.
+  std::vector<int> numbers() const;
+};
+
+/// The CPUs that a thread may use (sched_getaffinity); 0: the calling thread. Empty if the system does not say.
+CpuSet affinity(pid_t thread = 0);
+
+/// Identifies the running system of this node: /proc/sys/kernel/random/boot_id. Empty if it cannot be read.
+std::string node_identity();
 
 /// How long a fixed piece of work takes on the core of the calling thread. The neighbour of a hyperthread (another
 /// machine of the hypervisor, for instance) and a low clock slow a core, and no time that the system counts shows it.

@@ -10,7 +10,6 @@
 
 #include "profile/collective_log.hpp"
 #include "profile/energy.hpp"
-#include "profile/experts.hpp"
 #include "profile/figures.hpp"
 #include "profile/processor.hpp"
 #include "profile/spread.hpp"

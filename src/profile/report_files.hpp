@@ -12,10 +12,20 @@
 #include <vector>
 
 #include "profile/figures.hpp"
-#include "profile/history/leg_times.hpp"
 #include "profile/report.hpp"
 
 namespace shard8::profile {
+
+/// Where the time of one process of a training went, on rank 0. Points in time are seconds since the begin of 1970.
+struct LegTimes {
+  double began = 0;         ///< begin of the process
+  double ended = 0;         ///< when its report was made
+  double start_up_s = 0;    ///< from its begin to its first step
+  double steps_s = 0;       ///< of all its steps, the first run.timing_skip ones included
+  double held_up_s = 0;     ///< of these, for which checkpoints held training up
+  double validation_s = 0;  ///< of validations, which are of no step
+  double after_last_s = 0;  ///< for which checkpoints held it up behind the last step
+};
 
 /// Writes timing.csv with the columns step,phase,part,min_s,mean_s,max_s,worst_rank. Every measured step, or every
 /// StepSpreads::row_steps of them as one, has the rows of timed_rows(). `step` is the first of them. The part of

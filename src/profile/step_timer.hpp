@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/progress.hpp"
-#include "profile/exchange.hpp"
 #include "profile/phase.hpp"
 #include "profile/step_times.hpp"
 #include "profile/trace_recorder.hpp"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
-#include "base/mix64.hpp"
 #include "profile/spread.hpp"
 
 namespace shard8::profile {

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "profile/exchange.hpp"
 #include "profile/phase.hpp"
 #include "profile/trace_recorder.hpp"
 

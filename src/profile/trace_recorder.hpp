@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "profile/collective_log.hpp"
-#include "profile/exchange.hpp"
 #include "profile/phase.hpp"
 
 namespace shard8::profile {

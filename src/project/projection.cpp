@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "project/tasks.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::project {
 

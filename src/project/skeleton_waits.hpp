@@ -10,7 +10,7 @@
 #include <string>
 #include <tuple>
 
-#include "kernels/waiter.hpp"
+#include "kernels/libraries.hpp"
 #include "operation/executor.hpp"
 #include "train/setup.hpp"
 

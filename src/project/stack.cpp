@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "deck/diagnostics.hpp"
 #include "deck/fields.hpp"
 #include "deck/load.hpp"
 #include "deck/number.hpp"

@@ -12,7 +12,6 @@
 #include "deck/config.hpp"
 #include "operation/executor.hpp"
 #include "operation/operation.hpp"
-#include "train/record.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::project {

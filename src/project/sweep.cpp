@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "project/sweep.hpp"
+#include "project/report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,12 +9,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/divisors.hpp"
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "project/report.hpp"
 #include "train/plan/plan.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::project {
 

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::tensor {
 

@@ -63,4 +63,11 @@ constexpr std::string_view name_of(DType dtype) {
   return "?";
 }
 
+/// Alignment in bytes of everything that is laid out in a block of memory: its address is a multiple of this. cuBLASLt
+/// and cuDNN need 256 for their workspaces.
+inline constexpr std::size_t kAlignment = 256;
+
+/// `bytes` rounded up to a multiple of kAlignment.
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 }  // namespace shard8::tensor

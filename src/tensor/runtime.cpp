@@ -13,7 +13,7 @@
 #endif
 
 #if defined(SHARD8_CUDA)
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #endif
 
 namespace shard8::tensor {

@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "base/error.hpp"
-#include "tensor/bfloat16.hpp"
 #include "tensor/dtype.hpp"
 #include "tensor/float8.hpp"
 

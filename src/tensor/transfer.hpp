@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "tensor/tensor.hpp"
 
 namespace shard8::tensor {

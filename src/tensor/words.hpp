@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tensor/bfloat16.hpp"
 #include "tensor/float8.hpp"
 
 /// Arithmetic on small packs in one 32-bit word: two bf16 ("a pair", the first in the low half), or four 8-bit codes

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "trace/outputs.hpp"
 #include "trace/rank_trace.hpp"
 
 namespace shard8::trace {

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The format is that of the files which torch.profiler writes; names and arguments are those that
 // HolisticTraceAnalysis looks for (hta/utils/utils.py: get_kernel_type; hta/configs).
-#include "trace/outputs.hpp"
+#include "trace/rank_trace.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-
-#include "trace/rank_trace.hpp"
 
 namespace shard8::trace {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "trace/outputs.hpp"
+#include "trace/rank_trace.hpp"
 
 namespace shard8::trace {
 

@@ -7,11 +7,28 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/mesh.hpp"
 #include "kernels/libraries.hpp"
 #include "profile/measurement.hpp"
-#include "train/conditions.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
+
+/// Names of conditions by which kinds of measurements say what they require.
+namespace condition {
+inline constexpr std::string_view kProgram = "program", kMachine = "machine", kCuda = "CUDA", kDriver = "CUDA driver",
+                                  kCublas = "cuBLASLt", kRanksOnDevices = "ranks a device", kTransport = "transport";
+}  // namespace condition
+
+/// What measurements of this job depend on, whatever is measured: program, machine, versions of libraries, the
+/// placement of ranks, and how the tensor group's exchanges by parts move rows (Communicator::parts_transport, with the
+/// memory that the setup asks for). The same on every rank. Where ranks differ, a value lists the values of all.
+/// `program` names the program and how it was built. Collective. Call it before the memory of the tensor group is
+/// taken.
+profile::Conditions conditions_of(const comm::Mesh& mesh, const Setup& setup, const std::string& program);
+
+/// The kind of machine: on hosts the processor's name, on devices the name of this rank's device.
+std::string machine_name();
 
 /// On what the fastest algorithm of a product depends. The product itself (shapes, dtypes, epilogue) is part of what is
 /// kept, so no deck key and no mesh is required: a run with other products has them timed, and takes the rest. No

@@ -11,13 +11,12 @@
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/node.hpp"
-#include "deck/device.hpp"
+#include "deck/choices.hpp"
 #include "kernels/libraries.hpp"
 #include "train/algorithms.hpp"
-#include "train/conditions.hpp"
-#include "train/device.hpp"
 #include "train/inputs.hpp"
 #include "train/plan/plan.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
 

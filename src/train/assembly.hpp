@@ -117,8 +117,8 @@ class Assembly {
   // On a device State's arenas of the kinds gathered, exchanged and pushed lie in these.
   std::shared_ptr<comm::DeviceMemory> gather_memory_, exchange_memory_;
   std::shared_ptr<comm::PushMemory> push_memory_;
-  std::unique_ptr<tensor::StreamExec> push_exec_;     ///< on its stream
-  std::vector<tensor::ReservedMemory> moved_memory_;  ///< of a skeleton on hosts, by MemoryKind
+  std::unique_ptr<tensor::StreamExec> push_exec_;  ///< on its stream
+  std::vector<ReservedMemory> moved_memory_;       ///< of a skeleton on hosts, by MemoryKind
   std::unique_ptr<State> state_;
   std::shared_ptr<comm::DeviceMemory> reduce_memory_, replica_sum_memory_, tensor_reduce_memory_;
   std::shared_ptr<comm::PartsMemory> parts_memory_;

@@ -5,20 +5,45 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/made_folders.hpp"
+#include "base/plain_file.hpp"
 #include "checkpoint/directory.hpp"
+#include "checkpoint/lock.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/writer.hpp"
+#include "comm/host_waits.hpp"
 #include "profile/figures.hpp"
 #include "train/assembly.hpp"
-#include "train/held_folder.hpp"
 #include "train/start.hpp"
 
 namespace shard8::train {
+
+/// The lock of a folder, held while the object lives. A thread of its own counts the heartbeat, so that other machines
+/// see that this process lives. One rank has it.
+class HeldFolder {
+ public:
+  /// `holder` names this process in the lock: an id that differs from run to run. Errors are those of checkpoint::Lock.
+  HeldFolder(const std::string& folder, const std::string& holder, const checkpoint::LockOptions& options);
+
+  /// Why the lock is lost; empty while it is held. Any thread may call it.
+  std::string lost();
+
+ private:
+  std::optional<std::string> count();
+
+  checkpoint::Lock lock_;
+  std::mutex mutex_;       // of lock_
+  comm::Watchdog counts_;  // last: it uses the others
+};
+
+/// Calls `make`, which makes the folder, and holds it. Another run that looks at folders may remove an empty one
+/// between the two: then it is made again.
+std::unique_ptr<HeldFolder> make_and_hold(const std::string& folder, const std::string& holder,
+                                          const checkpoint::LockOptions& options, const std::function<void()>& make);
 
 /// What a manifest says of the program and the deck, which app knows.
 struct RunDescription {

@@ -17,11 +17,11 @@
 #include "checkpoint/masters.hpp"
 #include "comm/agree.hpp"
 #include "io/digest.hpp"
-#include "io/input_file.hpp"
-#include "model/huggingface_config.hpp"
+#include "io/file.hpp"
+#include "model/huggingface_entries.hpp"
 #include "model/weight_file.hpp"
-#include "train/saved_run.hpp"
 #include "train/trainer.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::train {
 

@@ -14,9 +14,8 @@
 #include "deck/number.hpp"
 #include "deck/written_files.hpp"
 #include "train/checkpoints.hpp"
-#include "train/restart_deck.hpp"
-#include "train/saved_run.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::train {
 

@@ -2,14 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/axes.hpp"
+#include "comm/device.hpp"
+#include "comm/mesh.hpp"
 #include "deck/config.hpp"
 #include "deck/layout.hpp"
 #include "fsdp/weight_forms.hpp"
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
+#include "operation/executor.hpp"
+#include "profile/step_timer.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::train {
 
@@ -34,5 +42,43 @@ struct Setup {
   /// The deck's group data, with layout.micro_batch as its micro_batch.
   deck::DataConfig data() const;
 };
+
+/// The place of a step in its run. The first and the last step differ from all others.
+struct StepOfRun {
+  bool first = false;  ///< no earlier step has gathered for this one, and delayed scaling has no history
+  bool last = false;   ///< the step gathers for no later step
+};
+
+/// The steps of a run that differ: all but the first and the last are like the last entry.
+inline constexpr StepOfRun kStepsOfRun[] = {{.first = true}, {.last = true}, {}};
+
+/// Passes the operations of Trainer::step on the rank at setup.place to `sink`, one by one, so that no list takes
+/// memory. Records the step: nothing is computed or communicated, and the tensors have no memory. Copies between host
+/// and device memory (tokens, loss and norm) are not among the operations. Returns operation::Operations::ahead.
+/// `calls` is told of the tensors of all collectives of this step and of those before it.
+std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const operation::Recorder::Sink& sink,
+                             const operation::Recorder::Calls& calls = {});
+/// The operations of Trainer::step as a list.
+operation::Operations record_step(const Setup& setup, const StepOfRun& step = {});
+
+/// A clock that times steps on `exec`: on hosts the host's clock; on a device events in the stream of `exec`, which are
+/// read once the step is over.
+std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
+
+/// Throws Error(environment), with the bytes that are needed and free, when this rank's device has not enough free
+/// memory for a run. Does nothing on hosts. Looks at this rank's device only; communicates nothing.
+void check_device_memory(const Setup& setup);
+
+/// Whether the ranks of every expert group of the mesh can write to each other's memory. Otherwise no exchange of
+/// experts overlaps with products. Collective over the mesh.
+bool can_push_rows(const comm::Mesh& mesh);
+/// What a run and a benchmark say if they cannot.
+inline constexpr auto kCannotPushRows = "not all ranks of an expert group can write to each other's memory";
+
+/// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
+std::string device_name();
+/// The name of this rank's device, and the versions of driver, cuda, cublaslt, cudnn and nccl, in this order. The texts
+/// are empty on hosts. `device` is that of the communicator `world`; null on hosts.
+std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device);
 
 }  // namespace shard8::train

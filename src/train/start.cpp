@@ -14,7 +14,7 @@
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/directory.hpp"
-#include "io/durable_file.hpp"
+#include "io/file.hpp"
 #include "profile/metrics.hpp"
 #include "profile/report_files.hpp"
 

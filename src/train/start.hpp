@@ -9,7 +9,6 @@
 
 #include "checkpoint/directory.hpp"
 #include "deck/config.hpp"
-#include "train/restart_deck.hpp"
 #include "train/training_file.hpp"
 
 namespace shard8::train {

@@ -9,17 +9,16 @@
 #include <utility>
 
 #include "comm/communicator.hpp"
-#include "deck/device.hpp"
+#include "deck/choices.hpp"
+#include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/grouped_gemm.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "kernels/squares.hpp"
-#include "model/head_input.hpp"
-#include "tensor/alignment.hpp"
-#include "train/record.hpp"
+#include "kernels/vocabulary.hpp"
+#include "model/vocabulary.hpp"
+#include "tensor/dtype.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::train {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -13,7 +13,6 @@
 #include "fp8/scaling_state.hpp"
 #include "model/parameters.hpp"
 #include "tensor/operand.hpp"
-#include "train/weight_scales.hpp"
 
 namespace shard8::train {
 

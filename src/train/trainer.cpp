@@ -10,9 +10,9 @@
 
 #include "base/exact_sum.hpp"
 #include "kernels/elementwise.hpp"
-#include "model/initialise.hpp"
+#include "model/weight_file.hpp"
 #include "tensor/transfer.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
 
 namespace shard8::train {
 

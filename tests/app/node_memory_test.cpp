@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "app/node_memory.hpp"
+#include "app/job.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "app/option_values.hpp"
+#include "app/command_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 
 #include "checkpoint/manifest.hpp"
 #include "comm/agree.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"

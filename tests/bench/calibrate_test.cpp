@@ -12,10 +12,10 @@
 
 #include "bench/calibrate.hpp"
 #include "deck/load.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "profile/spread.hpp"
 #include "tests/support/execution.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::bench {
 namespace {

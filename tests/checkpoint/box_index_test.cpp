@@ -4,8 +4,8 @@
 
 #include <deque>
 
-#include "checkpoint/box_index.hpp"
 #include "checkpoint/directory.hpp"
+#include "checkpoint/state_tensor.hpp"
 
 namespace shard8::checkpoint {
 namespace {

@@ -8,7 +8,6 @@
 #include <functional>
 
 #include "checkpoint/directory.hpp"
-#include "checkpoint/step_folder.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/checkpoint/system_calls.hpp"
 

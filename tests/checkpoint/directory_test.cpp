@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "checkpoint/inspect.hpp"
-#include "checkpoint/step_folder.hpp"
 #include "tests/checkpoint/checkpoints.hpp"
 #include "tests/checkpoint/system_calls.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/snapshot.hpp"
+#include "checkpoint/writer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,8 +17,7 @@
 #include <vector>
 
 #include "comm/host_waits.hpp"
-#include "comm/mpi/shared_window.hpp"
-#include "comm/watchdog.hpp"
+#include "comm/mpi/host_parts.hpp"
 #include "tests/comm/buffer.hpp"
 
 namespace shard8::comm::tests {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tensor/alignment.hpp"
+#include "tensor/dtype.hpp"
 #include "tests/comm/buffer.hpp"
 
 namespace shard8::comm::tests {

@@ -17,13 +17,12 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "comm/environment.hpp"
 #include "comm/host_waits.hpp"
-#include "comm/launch.hpp"
 #include "comm/mesh.hpp"
+#include "comm/mpi/all_reduce.hpp"
 #include "comm/mpi/group.hpp"
-#include "comm/mpi/sums.hpp"
 #include "comm/node.hpp"
-#include "comm/watchdog.hpp"
 
 namespace shard8::comm::tests {
 namespace {

@@ -16,7 +16,7 @@ namespace {
 using Reduce = Communicator::Reduce;
 using tensor::DType;
 
-constexpr DType kDTypes[] = {DType::fp32, DType::bf16};
+constexpr DType kSummed[] = {DType::fp32, DType::bf16};
 
 // What element i of the sum must be, bit for bit: fp32 in rank order, one rounding to bf16.
 float ordered_sum(int ranks, std::int64_t i, int salt, DType dtype) {
@@ -35,7 +35,7 @@ void expect_ordered_sum(const Buffer& out, std::int64_t first, std::int64_t coun
 
 TEST(ReduceScatter, sums_in_rank_order) {
   const Communicator group = world();
-  for (const DType dtype : kDTypes) {
+  for (const DType dtype : kSummed) {
     for (const std::int64_t rows : kRows) {
       Buffer whole({rows * group.size(), 2}, dtype), out({rows, 2}, dtype);
       whole.fill(group.rank(), 1);
@@ -48,7 +48,7 @@ TEST(ReduceScatter, sums_in_rank_order) {
 // Hosts compute the sum themselves.
 TEST(ReduceScatter, partial_sums_are_the_sum_on_hosts) {
   const Communicator group = world();
-  for (const DType dtype : kDTypes) {
+  for (const DType dtype : kSummed) {
     const std::int64_t rows = 1000;
     Buffer whole({rows * group.size()}, dtype), out({rows}, dtype);
     whole.fill(group.rank(), 1);
@@ -178,7 +178,7 @@ TEST(ReduceScatter, refuses_what_does_not_fit) {
 
 TEST(AllReduce, sums_in_rank_order_the_same_on_every_rank) {
   const Communicator group = world();
-  for (const DType dtype : kDTypes) {
+  for (const DType dtype : kSummed) {
     for (const std::int64_t n : kRows) {
       Buffer first({n}, dtype), second({n}, dtype);
       for (Buffer* b : {&first, &second}) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/sum_order.hpp"
+#include "comm/parts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,6 @@
 #include "base/error.hpp"
 #include "comm/mesh.hpp"
 #include "comm/mpi/all_reduce.hpp"
-#include "comm/mpi/sums.hpp"
 #include "tests/comm/buffer.hpp"
 
 // Sums of which the order is known: by the functions that add, and by the collectives of groups of 1 to 9 ranks.

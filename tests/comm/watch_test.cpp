@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "comm/host_waits.hpp"
-#include "comm/watchdog.hpp"
 
 namespace shard8::comm::tests {
 namespace {

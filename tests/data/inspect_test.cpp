@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "base/mix64.hpp"
+#include "base/arithmetic.hpp"
 #include "data/dataset.hpp"
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/diagnostics.hpp"
 #include "deck/load.hpp"
+#include "deck/raw_deck.hpp"
 #include "tests/deck/decks.hpp"
 
 namespace shard8::deck {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
@@ -24,11 +23,11 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-LoadResult with(const std::vector<std::string>& overrides) { return load_text(kLeastDeck, "a.yaml", overrides); }
+LoadResult deck_with(const std::vector<std::string>& overrides) { return load_text(kLeastDeck, "a.yaml", overrides); }
 
-std::string error_of(const std::vector<std::string>& overrides) {
+std::string error_with(const std::vector<std::string>& overrides) {
   try {
-    with(overrides);
+    deck_with(overrides);
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::ExitCode::deck);
     return error.what();
@@ -57,7 +56,7 @@ class InFolder {
 };
 
 TEST(Checkpoint, off_by_default) {
-  const LoadResult deck = with({});
+  const LoadResult deck = deck_with({});
   const CheckpointConfig& c = deck.config.checkpoint;
   EXPECT_EQ(c.dir, "");
   EXPECT_EQ(c.every, 0);
@@ -73,8 +72,8 @@ TEST(Checkpoint, off_by_default) {
 TEST(Checkpoint, every_key) {
   const InFolder in_folder;
   const LoadResult deck =
-      with({"checkpoint.dir=saved", "checkpoint.every=10", "checkpoint.keep=5", "checkpoint.async=f",
-            "checkpoint.files=node", "checkpoint.restart=folder", "checkpoint.allow_changes=true"});
+      deck_with({"checkpoint.dir=saved", "checkpoint.every=10", "checkpoint.keep=5", "checkpoint.async=f",
+                 "checkpoint.files=node", "checkpoint.restart=folder", "checkpoint.allow_changes=true"});
   const CheckpointConfig& c = deck.config.checkpoint;
   EXPECT_EQ(c.dir, "saved");
   EXPECT_EQ(c.every, 10);
@@ -92,43 +91,43 @@ TEST(Checkpoint, every_key) {
 }
 
 TEST(Checkpoint, default_folder) {
-  EXPECT_EQ(with({"checkpoint.every=1"}).config.checkpoint.dir, "out/checkpoints");
-  EXPECT_EQ(with({"checkpoint.every=1", "output.dir=a/b"}).config.checkpoint.dir, "a/b/checkpoints");
-  EXPECT_EQ(with({"checkpoint.every=1", "checkpoint.dir="}).config.checkpoint.dir, "out/checkpoints");
-  EXPECT_EQ(with({"checkpoint.every=0"}).config.checkpoint.dir, "");
-  EXPECT_EQ(with({"checkpoint.dir=x"}).config.checkpoint.dir, "x");
-  EXPECT_THAT(describe(with({"checkpoint.dir=x"}).config), HasSubstr("checkpoint at a stop only in x, "));
+  EXPECT_EQ(deck_with({"checkpoint.every=1"}).config.checkpoint.dir, "out/checkpoints");
+  EXPECT_EQ(deck_with({"checkpoint.every=1", "output.dir=a/b"}).config.checkpoint.dir, "a/b/checkpoints");
+  EXPECT_EQ(deck_with({"checkpoint.every=1", "checkpoint.dir="}).config.checkpoint.dir, "out/checkpoints");
+  EXPECT_EQ(deck_with({"checkpoint.every=0"}).config.checkpoint.dir, "");
+  EXPECT_EQ(deck_with({"checkpoint.dir=x"}).config.checkpoint.dir, "x");
+  EXPECT_THAT(describe(deck_with({"checkpoint.dir=x"}).config), HasSubstr("checkpoint at a stop only in x, "));
 }
 
 TEST(Checkpoint, values_out_of_bounds) {
-  EXPECT_THAT(error_of({"checkpoint.keep=0"}), HasSubstr("expected a positive integer"));
-  EXPECT_THAT(error_of({"checkpoint.every=-1"}), HasSubstr("expected an integer >= 0"));
-  EXPECT_THAT(error_of({"checkpoint.files=ranks"}), HasSubstr("did you mean 'rank'"));
-  EXPECT_THAT(error_of({"checkpoint.restart="}), HasSubstr("a text, not empty"));
+  EXPECT_THAT(error_with({"checkpoint.keep=0"}), HasSubstr("expected a positive integer"));
+  EXPECT_THAT(error_with({"checkpoint.every=-1"}), HasSubstr("expected an integer >= 0"));
+  EXPECT_THAT(error_with({"checkpoint.files=ranks"}), HasSubstr("did you mean 'rank'"));
+  EXPECT_THAT(error_with({"checkpoint.restart="}), HasSubstr("a text, not empty"));
 }
 
 TEST(Checkpoint, folders) {
   const InFolder in_folder;
-  EXPECT_THAT(error_of({"checkpoint.restart=missing"}), HasSubstr("checkpoint.restart: 'missing' does not exist"));
-  EXPECT_THAT(error_of({"checkpoint.restart=folder/file"}),
+  EXPECT_THAT(error_with({"checkpoint.restart=missing"}), HasSubstr("checkpoint.restart: 'missing' does not exist"));
+  EXPECT_THAT(error_with({"checkpoint.restart=folder/file"}),
               HasSubstr("checkpoint.restart: 'folder/file' is not a folder"));
-  EXPECT_THAT(error_of({"checkpoint.dir=folder/file"}), HasSubstr("checkpoint.dir = folder/file is not a folder"));
-  EXPECT_THAT(error_of({"checkpoint.dir=folder", "data.kind=bytes", "data.path=folder"}),
+  EXPECT_THAT(error_with({"checkpoint.dir=folder/file"}), HasSubstr("checkpoint.dir = folder/file is not a folder"));
+  EXPECT_THAT(error_with({"checkpoint.dir=folder", "data.kind=bytes", "data.path=folder"}),
               HasSubstr("checkpoint.dir = folder is the folder of data.path"));
-  EXPECT_THAT(error_of({"checkpoint.dir=./out", "output.summary=latest"}),
+  EXPECT_THAT(error_with({"checkpoint.dir=./out", "output.summary=latest"}),
               HasSubstr("output.summary = latest is a name that checkpoints use"));
-  EXPECT_EQ(with({"checkpoint.dir=out"}).config.checkpoint.dir, "out");
+  EXPECT_EQ(deck_with({"checkpoint.dir=out"}).config.checkpoint.dir, "out");
 }
 
 TEST(Checkpoint, keys_without_effect) {
   for (const char* const key : {"checkpoint.keep=3", "checkpoint.async=f", "checkpoint.files=node"}) {
-    const auto warnings = with({key}).warnings;
+    const auto warnings = deck_with({key}).warnings;
     ASSERT_THAT(warnings, SizeIs(1)) << key;
     EXPECT_THAT(warnings[0], HasSubstr("nothing reads it with checkpoint.dir = ''"));
-    EXPECT_THAT(with({key, "checkpoint.dir=x"}).warnings, IsEmpty());
+    EXPECT_THAT(deck_with({key, "checkpoint.dir=x"}).warnings, IsEmpty());
   }
-  EXPECT_THAT(with({"checkpoint.allow_changes=t"}).warnings, IsEmpty());
-  EXPECT_THAT(with({"checkpoint.allow_changes=t", "checkpoint.restart=none"}).warnings, SizeIs(1));
+  EXPECT_THAT(deck_with({"checkpoint.allow_changes=t"}).warnings, IsEmpty());
+  EXPECT_THAT(deck_with({"checkpoint.allow_changes=t", "checkpoint.restart=none"}).warnings, SizeIs(1));
 }
 
 }  // namespace

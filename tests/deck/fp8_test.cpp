@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "deck/choices.hpp"
-#include "deck/echo.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
 
@@ -27,14 +26,14 @@ data: {kind: synthetic, batch: 12}
 run: {steps: 50}
 )";
 
-Config with(const Overrides& overrides, const char* deck = kFittingDeck) {
+Config fp8_deck(const Overrides& overrides, const char* deck = kFittingDeck) {
   return load_text(deck, "a.yaml", overrides).config;
 }
 
 // The first line of each error, without its place.
 std::string errors_of(const Overrides& overrides, const char* deck = kFittingDeck) {
   try {
-    with(overrides, deck);
+    fp8_deck(overrides, deck);
   } catch (const base::Error& error) {
     const std::string text = error.what();
     std::string found;
@@ -48,7 +47,7 @@ std::string errors_of(const Overrides& overrides, const char* deck = kFittingDec
 }
 
 TEST(Fp8, defaults) {
-  const Config c = with({});
+  const Config c = fp8_deck({});
   EXPECT_FALSE(c.fp8.on());
   EXPECT_EQ(c.fp8.recipe, Recipe::none);
   EXPECT_EQ(c.fp8.format, Fp8Format::automatic);  // no recipe, no format
@@ -81,7 +80,7 @@ TEST(Fp8, defaults_that_depend_on_the_recipe) {
       for (const Overrides& more : {Overrides{}, Overrides{"fp8.format=auto", "fsdp.gather=auto"}}) {
         Overrides overrides = {recipe, "precision.compute=" + compute};
         overrides.insert(overrides.end(), more.begin(), more.end());
-        const Config c = with(overrides);
+        const Config c = fp8_deck(overrides);
         EXPECT_TRUE(c.fp8.on());
         EXPECT_EQ(c.fp8.recipe, row.value) << recipe;
         EXPECT_EQ(c.fp8.format, row.format) << recipe;
@@ -93,27 +92,27 @@ TEST(Fp8, defaults_that_depend_on_the_recipe) {
 }
 
 TEST(Fp8, what_is_given_stays) {
-  EXPECT_TRUE(with({"fp8.recipe=current", "fp8.power_of_2_scales=true"}).fp8.power_of_2_scales);
-  EXPECT_FALSE(with({"fp8.recipe=block", "fp8.power_of_2_scales=false"}).fp8.power_of_2_scales);
-  EXPECT_EQ(with({"fp8.format=hybrid"}).fp8.format, Fp8Format::hybrid);
-  EXPECT_EQ(with({"fp8.recipe=block", "fp8.format=hybrid"}).fp8.format, Fp8Format::hybrid);
-  EXPECT_EQ(with({"fp8.recipe=current", "fp8.weights=bf16"}).fsdp.gather, Gather::fp8);
-  EXPECT_EQ(with({"fp8.recipe=current", "fp8.weights=bf16", "fsdp.gather=bf16"}).fsdp.gather, Gather::bf16);
-  EXPECT_EQ(with({"fp8.recipe=delayed", "fp8.margin=16"}).fp8.margin, 16);
-  EXPECT_EQ(with({"fp8.recipe=delayed", "fp8.margin=-16"}).fp8.margin, -16);
-  EXPECT_EQ(with({"fp8.recipe=delayed", "fp8.amax_history=1"}).fp8.amax_history, 1);
-  EXPECT_EQ(with({"optimizer.moments=bf16"}).optimizer.moments, FloatType::bf16);
-  EXPECT_EQ(with({"optimizer.master=bf16_remainder"}).optimizer.master, Master::bf16_remainder);
-  EXPECT_EQ(with({"fp8.recipe=block", "optimizer.master=bf16_remainder"}).optimizer.master, Master::bf16_remainder);
-  const Config ends = with({"fp8.recipe=current", "fp8.first_layers_bf16=1", "fp8.last_layers_bf16=2"});
+  EXPECT_TRUE(fp8_deck({"fp8.recipe=current", "fp8.power_of_2_scales=true"}).fp8.power_of_2_scales);
+  EXPECT_FALSE(fp8_deck({"fp8.recipe=block", "fp8.power_of_2_scales=false"}).fp8.power_of_2_scales);
+  EXPECT_EQ(fp8_deck({"fp8.format=hybrid"}).fp8.format, Fp8Format::hybrid);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=block", "fp8.format=hybrid"}).fp8.format, Fp8Format::hybrid);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=current", "fp8.weights=bf16"}).fsdp.gather, Gather::fp8);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=current", "fp8.weights=bf16", "fsdp.gather=bf16"}).fsdp.gather, Gather::bf16);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=delayed", "fp8.margin=16"}).fp8.margin, 16);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=delayed", "fp8.margin=-16"}).fp8.margin, -16);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=delayed", "fp8.amax_history=1"}).fp8.amax_history, 1);
+  EXPECT_EQ(fp8_deck({"optimizer.moments=bf16"}).optimizer.moments, FloatType::bf16);
+  EXPECT_EQ(fp8_deck({"optimizer.master=bf16_remainder"}).optimizer.master, Master::bf16_remainder);
+  EXPECT_EQ(fp8_deck({"fp8.recipe=block", "optimizer.master=bf16_remainder"}).optimizer.master, Master::bf16_remainder);
+  const Config ends = fp8_deck({"fp8.recipe=current", "fp8.first_layers_bf16=1", "fp8.last_layers_bf16=2"});
   EXPECT_EQ(ends.fp8.first_layers_bf16 + ends.fp8.last_layers_bf16, 3);
 }
 
 TEST(Fp8, what_is_written_is_read_back) {
   for (const std::string_view recipe : Choices<Recipe>::names) {
     for (const std::string weights : {"fp8", "bf16"}) {
-      const Config config = with({fmt::format("fp8.recipe={}", recipe), "fp8.weights=" + weights,
-                                  "optimizer.moments=bf16", "optimizer.master=bf16_remainder"});
+      const Config config = fp8_deck({fmt::format("fp8.recipe={}", recipe), "fp8.weights=" + weights,
+                                      "optimizer.moments=bf16", "optimizer.master=bf16_remainder"});
       const std::string yaml = to_yaml(config);
       const std::string namelist = to_namelist(config);
       EXPECT_NE(yaml.find(fmt::format("\n  recipe: {}\n", recipe)), std::string::npos) << yaml;

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "deck/fields.hpp"
 #include "deck/load.hpp"
-#include "deck/table.hpp"
 #include "tests/deck/decks.hpp"
 
 namespace shard8::deck {

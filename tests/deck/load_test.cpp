@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "tests/deck/decks.hpp"
 #include "tests/deck/folder.hpp"
 

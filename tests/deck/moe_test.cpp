@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
@@ -20,14 +19,14 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-LoadResult with(Overrides overrides, std::optional<std::int64_t> ranks = {}) {
+LoadResult moe_deck(Overrides overrides, std::optional<std::int64_t> ranks = {}) {
   overrides.insert(overrides.begin(), "moe.experts=8");
   return load_text(kLeastDeck, "a.yaml", overrides, ranks);
 }
 
-std::string error_of(const Overrides& overrides, std::optional<std::int64_t> ranks = {}) {
+std::string moe_error(const Overrides& overrides, std::optional<std::int64_t> ranks = {}) {
   try {
-    with(overrides, ranks);
+    moe_deck(overrides, ranks);
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::ExitCode::deck);
     return error.what();
@@ -36,7 +35,8 @@ std::string error_of(const Overrides& overrides, std::optional<std::int64_t> ran
 }
 
 TEST(Moe, keys_and_defaults) {
-  const ModelConfig m = with({"model.layers=5", "moe.dense_layers=2", "moe.routing=zipf", "moe.skew=1.5"}).config.model;
+  const ModelConfig m =
+      moe_deck({"model.layers=5", "moe.dense_layers=2", "moe.routing=zipf", "moe.skew=1.5"}).config.model;
   EXPECT_TRUE(m.moe.on());
   EXPECT_EQ(m.moe.experts_per_token, 2);
   EXPECT_EQ(m.moe.ffn, 192);
@@ -48,22 +48,22 @@ TEST(Moe, keys_and_defaults) {
   EXPECT_FALSE(m.has_experts(1));
   EXPECT_TRUE(m.has_experts(2));
   EXPECT_TRUE(m.has_dense_layers());
-  EXPECT_EQ(with({"moe.ffn=24"}).config.model.moe.ffn, 24);
-  EXPECT_EQ(with({"moe.ffn=0"}).config.model.moe.ffn, 192);
-  EXPECT_FALSE(with({}).config.model.has_dense_layers());
+  EXPECT_EQ(moe_deck({"moe.ffn=24"}).config.model.moe.ffn, 24);
+  EXPECT_EQ(moe_deck({"moe.ffn=0"}).config.model.moe.ffn, 192);
+  EXPECT_FALSE(moe_deck({}).config.model.has_dense_layers());
 }
 
 TEST(Moe, rows_are_sent_in_fp8_where_a_matrix_has_one_scale) {
-  const auto dispatch = [](const Overrides& overrides) { return with(overrides).config.model.moe.dispatch; };
+  const auto dispatch = [](const Overrides& overrides) { return moe_deck(overrides).config.model.moe.dispatch; };
   for (const std::string recipe : {"delayed", "current"}) {
     EXPECT_EQ(dispatch({"moe.ffn=128", "fp8.recipe=" + recipe}), MoeDispatch::fp8);
     EXPECT_EQ(dispatch({"moe.ffn=128", "moe.dispatch=bf16", "fp8.recipe=" + recipe}), MoeDispatch::bf16);
   }
   EXPECT_EQ(dispatch({"moe.ffn=64", "fp8.recipe=mxfp8"}), MoeDispatch::bf16);
   EXPECT_NE(
-      error_of({"moe.ffn=64", "moe.dispatch=fp8", "fp8.recipe=mxfp8"}).find("moe.dispatch = fp8 does not go with"),
+      moe_error({"moe.ffn=64", "moe.dispatch=fp8", "fp8.recipe=mxfp8"}).find("moe.dispatch = fp8 does not go with"),
       std::string::npos);
-  EXPECT_NE(error_of({"moe.dispatch=fp8"}).find("moe.dispatch = fp8 does not go with fp8.recipe = none"),
+  EXPECT_NE(moe_error({"moe.dispatch=fp8"}).find("moe.dispatch = fp8 does not go with fp8.recipe = none"),
             std::string::npos);
 }
 
@@ -73,7 +73,7 @@ TEST(Moe, rows_are_not_sent_in_fp8_where_all_experts_are_in_bf16) {
   const auto changed = [&](const Overrides& more) {
     Overrides overrides = bf16;
     overrides.insert(overrides.end(), more.begin(), more.end());
-    return with(overrides);
+    return moe_deck(overrides);
   };
   EXPECT_EQ(changed({}).config.model.moe.dispatch, MoeDispatch::automatic);
   for (const char* dispatch : {"auto", "bf16", "fp8"}) {
@@ -98,7 +98,7 @@ TEST(Moe, rows_are_not_sent_in_fp8_where_all_experts_are_in_bf16) {
 }
 
 TEST(Moe, without_experts_every_layer_is_dense) {
-  const ModelConfig m = with({"moe.experts=0", "model.layers=3"}).config.model;
+  const ModelConfig m = moe_deck({"moe.experts=0", "model.layers=3"}).config.model;
   EXPECT_FALSE(m.moe.on());
   EXPECT_EQ(m.moe.ffn, 0);
   EXPECT_EQ(m.expert_layers(), 0);
@@ -111,7 +111,7 @@ TEST(Moe, exchanges_of_absent_blocks_are_not_overlapped) {
   const auto described = [&](const char* dense_layers) {
     Overrides overrides = overlap;
     overrides.emplace_back(dense_layers);
-    return describe_overlap(with(overrides).config);
+    return describe_overlap(moe_deck(overrides).config);
   };
   const std::string with_blocks = described("moe.dense_layers=1"), without = described("moe.dense_layers=0");
   for (const char* key : {"proj_dgrad", "fc1_fprop", "fc2_fprop", "fc1_dgrad", "fc2_dgrad", "fc1_wgrad"}) {
@@ -125,7 +125,7 @@ TEST(Moe, exchanges_of_absent_blocks_are_not_overlapped) {
 TEST(Moe, overlap_of_rows_without_an_effect) {
   const auto warnings = [&](Overrides overrides) {
     overrides.insert(overrides.end(), {"overlap.enable=true", "overlap.dispatch=pipeline", "overlap.combine=pipeline"});
-    return with(overrides).warnings;
+    return moe_deck(overrides).warnings;
   };
   EXPECT_TRUE(warnings({"mesh.shard=2", "mesh.expert=2"}).empty());
   EXPECT_TRUE(warnings({"mesh.shard=2", "mesh.expert=2", "mesh.device=cuda"}).empty());
@@ -136,18 +136,20 @@ TEST(Moe, overlap_of_rows_without_an_effect) {
   };
   expect({"mesh.tensor=2", "mesh.expert=2", "mesh.device=host"}, 2, "nothing reads it with mesh.device = host");
   expect({"mesh.tensor=2"}, 2, "nothing reads it with mesh.expert = 1");
-  const auto tensor_key = with({"mesh.shard=2", "mesh.expert=2", "overlap.enable=true", "overlap.qkv_fprop=direct"});
+  const auto tensor_key =
+      moe_deck({"mesh.shard=2", "mesh.expert=2", "overlap.enable=true", "overlap.qkv_fprop=direct"});
   ASSERT_EQ(tensor_key.warnings.size(), 1U);
   EXPECT_NE(tensor_key.warnings[0].find("overlap.qkv_fprop = direct has no effect"), std::string::npos);
 }
 
 TEST(Moe, what_is_written_is_read_back) {
-  const LoadResult deck = with({"moe.ffn=24", "moe.balance=1d-2", "moe.capacity=1", "mesh.tensor=2", "mesh.expert=2"});
+  const LoadResult deck =
+      moe_deck({"moe.ffn=24", "moe.balance=1d-2", "moe.capacity=1", "mesh.tensor=2", "mesh.expert=2"});
   const std::string yaml = to_yaml(deck.config), namelist = to_namelist(deck.config);
   EXPECT_EQ(to_yaml(load_text(yaml, "b.yaml").config), yaml);
   EXPECT_EQ(to_yaml(load_text(namelist, "b.nml").config), yaml);
   // Decks without experts, too, and with no warning.
-  const LoadResult dense = load_text(to_yaml(with({"moe.experts=0"}).config), "b.yaml");
+  const LoadResult dense = load_text(to_yaml(moe_deck({"moe.experts=0"}).config), "b.yaml");
   EXPECT_EQ(dense.warnings, Overrides{});
 }
 
@@ -171,24 +173,24 @@ TEST(Moe, keys_that_nothing_reads_are_warned_of) {
 TEST(Moe, expert_ranks_divide_shard_and_tensor_ranks) {
   for (const auto& [shard, tensor, expert] :
        {std::array{1, 1, 1}, {2, 1, 2}, {1, 2, 2}, {2, 2, 4}, {4, 2, 8}, {8, 1, 4}, {2, 4, 1}})
-    EXPECT_EQ(error_of({"mesh.shard=" + std::to_string(shard), "mesh.tensor=" + std::to_string(tensor),
-                        "mesh.expert=" + std::to_string(expert)}),
+    EXPECT_EQ(moe_error({"mesh.shard=" + std::to_string(shard), "mesh.tensor=" + std::to_string(tensor),
+                         "mesh.expert=" + std::to_string(expert)}),
               "");
   // A group of experts may contain parts of tensor groups: 3 ranks of 3 x 2.
-  EXPECT_EQ(error_of({"moe.experts=9", "mesh.shard=3", "mesh.tensor=2", "mesh.expert=3"}), "");
-  EXPECT_NE(error_of({"mesh.replicate=2", "mesh.expert=2"})
+  EXPECT_EQ(moe_error({"moe.experts=9", "mesh.shard=3", "mesh.tensor=2", "mesh.expert=3"}), "");
+  EXPECT_NE(moe_error({"mesh.replicate=2", "mesh.expert=2"})
                 .find("mesh.shard * mesh.tensor = 1 * 1 = 1 is not divisible by mesh.expert = 2"),
             std::string::npos);
 }
 
 TEST(Moe, expert_ranks_divide_what_auto_becomes) {
   const Overrides open = {"mesh.shard=auto", "mesh.tensor=2", "mesh.expert=4"};
-  EXPECT_EQ(with(open, 8).config.mesh.shard, 4);
-  EXPECT_EQ(with(open, 4).config.mesh.shard, 2);
-  EXPECT_NE(error_of(open, 6).find("mesh.shard * mesh.tensor = 3 * 2 = 6 is not divisible by mesh.expert = 4"),
+  EXPECT_EQ(moe_deck(open, 8).config.mesh.shard, 4);
+  EXPECT_EQ(moe_deck(open, 4).config.mesh.shard, 2);
+  EXPECT_NE(moe_error(open, 6).find("mesh.shard * mesh.tensor = 3 * 2 = 6 is not divisible by mesh.expert = 4"),
             std::string::npos);
-  EXPECT_NE(error_of(open, 6).find("mesh.expert could be 1 or 2"), std::string::npos);
-  const LoadResult unknown = with(open);
+  EXPECT_NE(moe_error(open, 6).find("mesh.expert could be 1 or 2"), std::string::npos);
+  const LoadResult unknown = moe_deck(open);
   EXPECT_EQ(unknown.config.mesh.shard, 2);
   ASSERT_EQ(unknown.warnings.size(), 1u);
   EXPECT_NE(unknown.warnings[0].find("mesh.shard = auto is taken as 2, on 4 ranks"), std::string::npos)
@@ -197,14 +199,14 @@ TEST(Moe, expert_ranks_divide_what_auto_becomes) {
 
 TEST(Moe, tensor_ranks_cut_feed_forward_blocks_and_no_experts) {
   const Overrides odd = {"mesh.tensor=2", "model.ffn=191"};
-  EXPECT_EQ(error_of(odd), "");
-  EXPECT_NE(error_of({odd[0], odd[1], "moe.dense_layers=1"}).find("model.ffn = 191 is not divisible by mesh.tensor"),
+  EXPECT_EQ(moe_error(odd), "");
+  EXPECT_NE(moe_error({odd[0], odd[1], "moe.dense_layers=1"}).find("model.ffn = 191 is not divisible by mesh.tensor"),
             std::string::npos);
-  EXPECT_EQ(error_of({"mesh.tensor=2", "moe.ffn=191", "moe.dense_layers=1"}), "");
+  EXPECT_EQ(moe_error({"mesh.tensor=2", "moe.ffn=191", "moe.dense_layers=1"}), "");
 }
 
 TEST(Moe, the_description_names_the_experts) {
-  const auto text = [](const Overrides& overrides) { return describe(with(overrides).config); };
+  const auto text = [](const Overrides& overrides) { return describe(moe_deck(overrides).config); };
   EXPECT_NE(text({}).find("hidden 64, 8 experts of ffn 192, 4 heads"), std::string::npos) << text({});
   EXPECT_NE(text({}).find("\nexperts    2 of 8 a token, routing learned, balance 0; all on each rank; a round holds "
                           "2 times the mean\n"),

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
 

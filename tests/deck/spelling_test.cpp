@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
 

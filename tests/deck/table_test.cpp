@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "deck/table.hpp"
+#include "deck/fields.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
-#include "deck/fields.hpp"
 #include "deck/load.hpp"
 #include "tests/deck/decks.hpp"
 

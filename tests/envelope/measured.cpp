@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "deck/choices.hpp"
-#include "profile/compare/envelope.hpp"
+#include "profile/compare/comparison.hpp"
 #include "tests/random/trial.hpp"
 
 namespace shard8::test {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "profile/compare/envelope.hpp"
+#include "profile/compare/comparison.hpp"
 #include "tests/random/random_deck.hpp"
 #include "tests/random/trial.hpp"
 

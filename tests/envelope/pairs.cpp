@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "base/utc.hpp"
 #include "base/version.hpp"
 #include "profile/output_file.hpp"

@@ -19,15 +19,15 @@
 
 #include "base/error.hpp"
 #include "deck/config.hpp"
-#include "profile/compare/envelope.hpp"
+#include "profile/compare/comparison.hpp"
 #include "tests/envelope/measured.hpp"
 #include "tests/random/trial.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/support/long_run.hpp"
 #include "tests/support/mpi_program.hpp"
 #include "tests/train/training.hpp"
-#include "train/loop.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
+#include "train/stopping.hpp"
 
 namespace shard8::test {
 

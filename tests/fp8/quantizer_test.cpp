@@ -9,7 +9,6 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/activation.hpp"
 #include "kernels/elementwise.hpp"
 #include "tests/fp8/state.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fp8/recipe.hpp"
+#include "fp8/scaling_state.hpp"
 
 #include <gtest/gtest.h>
 

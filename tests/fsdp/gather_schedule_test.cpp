@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fsdp/gather_schedule.hpp"
+#include "fsdp/weight_store.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

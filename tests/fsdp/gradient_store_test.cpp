@@ -46,14 +46,14 @@ double real(const Place& p, std::int64_t element) {
 }
 
 /// How a test adds gradients.
-struct Pass {
+struct Case {
   int micro_batches = 1;
   Contribution contribution = integer;
   bool tied = false;  ///< each micro-batch ends with the root once more, which adds its gradients a second time
 };
 
 /// The backward passes of a step: the root, the layers in reverse, the embedding.
-void run_step(Units& units, fsdp::GradientStore& store, int step, const Pass& pass) {
+void run_step(Units& units, fsdp::GradientStore& store, int step, const Case& pass) {
   for (int m = 0; m < pass.micro_batches; ++m) {
     std::vector<int> order{tests::kRoot};
     for (int l = tests::kLayers; l >= 1; --l) order.push_back(l);
@@ -85,7 +85,7 @@ void run_step(Units& units, fsdp::GradientStore& store, int step, const Pass& pa
 
 /// The gradient shard of this rank, (rows_per_shard, cols): plain sums over micro-batches and ranks, zeros in padding.
 /// With `magnitude` the sums of absolute values.
-std::vector<double> plain_sum(const Units& units, const Place& place, const Pass& pass, bool magnitude) {
+std::vector<double> plain_sum(const Units& units, const Place& place, const Case& pass, bool magnitude) {
   const auto& [layout, cols] = [&] {
     const fsdp::WeightForms& weight = units.buffers.weights(place.unit)[place.parameter];
     return std::pair(weight.layout, weight.cols);
@@ -105,7 +105,7 @@ std::vector<double> plain_sum(const Units& units, const Place& place, const Pass
   return {first, first + layout.rows_per_shard * cols};
 }
 
-void run(const Options& options, const Pass& pass, double relative,
+void run(const Options& options, const Case& pass, double relative,
          const std::vector<fsdp::UnitShape>& shapes = tests::small_units()) {
   SCOPED_TRACE(tests::name_of(options) + fmt::format(", {} micro-batches, tied {}", pass.micro_batches, pass.tied));
   Units units(options, shapes);
@@ -156,7 +156,7 @@ struct Sums {
 const std::vector<Sums> kAllSums{{1, false}, {3, false}, {3, true}};
 
 /// Runs `pass` on every mesh, with each of `sums`, reduced in each dtype.
-void run_all(const std::vector<Sums>& sums, const std::vector<fsdp::UnitShape>& shapes, Pass pass = {}) {
+void run_all(const std::vector<Sums>& sums, const std::vector<fsdp::UnitShape>& shapes, Case pass = {}) {
   for (Options options : meshes()) {
     for (const auto& [micro_batches, in_shards] : sums) {
       options.accumulate = micro_batches > 1;

@@ -23,7 +23,7 @@ using tests::kLayers;
 using tests::kRoot;
 
 /// The bytes that a tensor takes in an arena.
-std::size_t block(std::int64_t elements, std::size_t size) {
+std::size_t padded_block(std::int64_t elements, std::size_t size) {
   return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
 }
 
@@ -61,9 +61,9 @@ TEST(UnitBuffers, AllocatesTheMeasuredBytes) {
 // 4, the 1 and 10 of the root 4 and 12.
 TEST(UnitBuffers, GatheredMemoryHasPrefetchPlusOneLayersTheRootAndTheEmbedding) {
   for (const auto& [dtype, size] : {std::pair{DType::fp32, std::size_t{4}}, {DType::bf16, std::size_t{2}}}) {
-    const std::size_t embedding = block(12 * 6, size);
-    const std::size_t layer = block(8, size) + block(16 * 6, size) + block(4 * 9, size);
-    const std::size_t root = block(4, size) + block(12 * 6, size);
+    const std::size_t embedding = padded_block(12 * 6, size);
+    const std::size_t layer = padded_block(8, size) + padded_block(16 * 6, size) + padded_block(4 * 9, size);
+    const std::size_t root = padded_block(4, size) + padded_block(12 * 6, size);
     for (const int prefetch : {0, 1, 2, 3, 7}) {
       Options options{tests::first_of(4), prefetch, true, false, dtype, dtype, DType::fp32};
       const auto held = static_cast<std::size_t>(std::min(prefetch + 1, kLayers));
@@ -84,8 +84,8 @@ TEST(UnitBuffers, GatheredMemoryHasPrefetchPlusOneLayersTheRootAndTheEmbedding) 
 TEST(UnitBuffers, SingleUseUnitsShareASlot) {
   auto units = tests::small_units();
   units[kEmbedding].single_use = units[kRoot].single_use = true;
-  const std::size_t embedding = block(12 * 6, 4), root = block(4, 4) + block(12 * 6, 4);
-  const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
+  const std::size_t embedding = padded_block(12 * 6, 4), root = padded_block(4, 4) + padded_block(12 * 6, 4);
+  const std::size_t layer = padded_block(8, 4) + padded_block(16 * 6, 4) + padded_block(4 * 9, 4);
   for (const bool accumulate : {false, true}) {
     const Options options{tests::first_of(4), 1, true, accumulate, DType::fp32, DType::fp32, DType::fp32};
     auto arenas = tensor::ArenaSet::measure(), apart = tensor::ArenaSet::measure();
@@ -107,7 +107,7 @@ TEST(UnitBuffers, GatheringInAnotherDtypeTakesMemoryForBoth) {
                             {tests::first_of(4), 0, true, false, DType::bf16, DType::fp32, DType::fp32}, arenas);
   // fp32 with padding, bf16 without.
   const auto both = [](std::int64_t rows, std::int64_t padded, std::int64_t cols) {
-    return block(rows * cols, 2) + block(padded * cols, 4);
+    return padded_block(rows * cols, 2) + padded_block(padded * cols, 4);
   };
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water(),
             both(11, 12, 6) + both(7, 8, 1) + both(13, 16, 6) + both(2, 4, 9) + both(1, 4, 1) + both(10, 12, 6));
@@ -148,10 +148,11 @@ TEST(UnitBuffers, OneShardCopiesNothing) {
 
 // With one micro-batch there is memory for the unsharded gradients of two layers, with several for those of all layers.
 TEST(UnitBuffers, UnshardedGradients) {
-  const std::size_t shards =
-      block(3 * 6, 4) + kLayers * (block(2, 4) + block(4 * 6, 4) + block(1 * 9, 4)) + block(1, 4) + block(3 * 6, 4);
-  const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
-  const std::size_t others = block(12 * 6, 4) + block(4, 4) + block(12 * 6, 4);
+  const std::size_t shards = padded_block(3 * 6, 4) +
+                             kLayers * (padded_block(2, 4) + padded_block(4 * 6, 4) + padded_block(1 * 9, 4)) +
+                             padded_block(1, 4) + padded_block(3 * 6, 4);
+  const std::size_t layer = padded_block(8, 4) + padded_block(16 * 6, 4) + padded_block(4 * 9, 4);
+  const std::size_t others = padded_block(12 * 6, 4) + padded_block(4, 4) + padded_block(12 * 6, 4);
   auto arenas = tensor::ArenaSet::measure();
   Options options{tests::first_of(4), 1, true, false, DType::fp32, DType::fp32, DType::fp32};
   const UnitBuffers buffers(tests::small_units(), options, arenas);
@@ -165,9 +166,9 @@ TEST(UnitBuffers, UnshardedGradients) {
 // With sums in shards the gradients of two layers are unsharded at a time, as with one micro-batch. Each slot also has
 // memory for the shards that a later reduction brings.
 TEST(UnitBuffers, SumsInShards) {
-  const std::size_t layer = block(8, 4) + block(16 * 6, 4) + block(4 * 9, 4);
-  const std::size_t layer_shards = block(2, 4) + block(4 * 6, 4) + block(1 * 9, 4);
-  const std::size_t others = block(3 * 6, 4) + block(1, 4) + block(3 * 6, 4);
+  const std::size_t layer = padded_block(8, 4) + padded_block(16 * 6, 4) + padded_block(4 * 9, 4);
+  const std::size_t layer_shards = padded_block(2, 4) + padded_block(4 * 6, 4) + padded_block(1 * 9, 4);
+  const std::size_t others = padded_block(3 * 6, 4) + padded_block(1, 4) + padded_block(3 * 6, 4);
   Options options{tests::first_of(4), 1, true, true, DType::fp32, DType::fp32, DType::fp32};
   auto full = tensor::ArenaSet::measure();
   const UnitBuffers whole(tests::small_units(), options, full);
@@ -208,16 +209,16 @@ TEST(UnitBuffers, LayersMayHaveDifferentGranularities) {
   EXPECT_EQ(buffers.gradients().place(1, 1).whole[1].shape, (tensor::Shape{16, 6}));
   EXPECT_EQ(buffers.gradients().place(1, 2).whole[1].shape, (tensor::Shape{32, 6}));
   EXPECT_EQ(buffers.gather().place(1, 2).communicated[1].forward.data.shape, (tensor::Shape{32, 6}));
-  const auto two_buffers = 2 * (block(32 * 6, 4) - block(16 * 6, 4));
+  const auto two_buffers = 2 * (padded_block(32 * 6, 4) - padded_block(16 * 6, 4));
   EXPECT_EQ(arenas[MemoryKind::gathered].high_water() - equal[MemoryKind::gathered].high_water(), two_buffers);
   EXPECT_EQ(arenas[MemoryKind::gradients].high_water() - equal[MemoryKind::gradients].high_water(),
-            two_buffers + block(8 * 6, 4) - block(4 * 6, 4));
+            two_buffers + padded_block(8 * 6, 4) - padded_block(4 * 6, 4));
 }
 
 // The memory lent for unit 1 is as large as its gradient shards; the memory lent for unit 2 is a byte too small.
 TEST(UnitBuffers, GradientShardsLieInLentMemoryIfTheyFit) {
   const auto units = tests::small_units();
-  const auto needed = block(2 * 1, 4) + block(4 * 6, 4) + block(1 * 9, 4);
+  const auto needed = padded_block(2 * 1, 4) + padded_block(4 * 6, 4) + padded_block(1 * 9, 4);
   auto lender = tensor::Arena("lent", MemoryKind::activations, 2 * needed);
   std::vector<tensor::Tensor> lent(3);
   lent[1] = lender.allocate({static_cast<std::int64_t>(needed)}, DType::u8);

@@ -11,12 +11,12 @@
 
 #include "base/axes.hpp"
 #include "comm/mesh.hpp"
-#include "fsdp/gather_schedule.hpp"
 #include "fsdp/unit_buffers.hpp"
 #include "fsdp/weight_forms.hpp"
+#include "fsdp/weight_store.hpp"
 #include "operation/executor.hpp"
 #include "profile/collective_log.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::tests {
 

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"

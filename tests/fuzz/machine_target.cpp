@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "machine/fields.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace shard8::fuzz {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/durable_file.hpp"
+#include "io/file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include <istream>
 #include <string>
 
-#include "io/input_file.hpp"
 #include "tests/io/files.hpp"
 
 using namespace shard8;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-#include "base/mix64.hpp"
+#include "base/arithmetic.hpp"
 #include "io/tensor_file.hpp"
 #include "tests/io/files.hpp"
 #include "tests/io/h5_writer.hpp"

@@ -189,7 +189,7 @@ using test::write_shard;
 
 namespace {
 
-constexpr auto kBlock = static_cast<std::int64_t>(io::kShardBlock);
+constexpr auto kDamagedBlock = static_cast<std::int64_t>(io::kShardBlock);
 
 /// Sets the soft limit of file sizes for a scope.
 class FileSizeLimit {
@@ -222,20 +222,20 @@ TEST(ShardFullDisk, LimitOfFileSizesIsFoundFirst) {
     const FileSizeLimit limit(10 << 20);
     test::expect_error(
         [&] {
-          io::ShardWriter(io, folder / "a.h5", {"run", 1}, {shard_box("a", "u8", {4 * kBlock})});
+          io::ShardWriter(io, folder / "a.h5", {"run", 1}, {shard_box("a", "u8", {4 * kDamagedBlock})});
         },
         base::ExitCode::failed, {"a.h5': may need 1", "this process may write files of 10485760; raise the limit"});
     expect_no_signal();
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  write_shard(io, folder / "a.h5", {shard_box("a", "u8", {4 * kBlock})});  // HDF5 is as it was
+  write_shard(io, folder / "a.h5", {shard_box("a", "u8", {4 * kDamagedBlock})});  // HDF5 is as it was
 }
 
 TEST(ShardFullDisk, LimitThatIsLoweredMeanwhile) {
   const test::TempFolder folder;
   io::IoThread io;
   {
-    io::ShardWriter writer(io, folder / "a.h5", {"run", 1}, {shard_box("a", "u8", {4 * kBlock})});
+    io::ShardWriter writer(io, folder / "a.h5", {"run", 1}, {shard_box("a", "u8", {4 * kDamagedBlock})});
     const FileSizeLimit limit(10 << 20);
     test::expect_error([&] { writer.write(0, 0, test::Bytes(io::kShardBlock * 4)); }, base::ExitCode::failed,
                        {"a.h5': cannot write 4194304 bytes at byte ", "File too large; raise the limit", "ulimit -f"});
@@ -266,7 +266,7 @@ TEST(ShardFullDisk, NoRoomOnTheDisk) {
     for (int i = 0; i < 3; ++i) {
       test::expect_error(
           [&] {
-            io::ShardWriter(io, folder / "a.h5", {"run", 1}, {shard_box("a", "u8", {4 * kBlock})});
+            io::ShardWriter(io, folder / "a.h5", {"run", 1}, {shard_box("a", "u8", {4 * kDamagedBlock})});
           },
           base::ExitCode::failed,
           {"a.h5': cannot make it 1", "No space left on device; the disk or the quota is full: make room"});
@@ -278,7 +278,7 @@ TEST(ShardFullDisk, NoRoomOnTheDisk) {
                          {"b': cannot write 12582912 bytes at byte 0: No space left on device; the disk"});
     }
     std::filesystem::remove(folder / "b");
-    const auto shard = write_shard(io, folder / "a.h5", {shard_box("a", "u8", {kBlock})});
+    const auto shard = write_shard(io, folder / "a.h5", {shard_box("a", "u8", {kDamagedBlock})});
     io::ShardReader(folder / "a.h5", shard.summary).verify_all();
     ::_exit(testing::Test::HasFailure() ? 1 : 0);
   }

@@ -20,7 +20,7 @@ namespace {
 
 const std::string kCases = SHARD8_SOURCE_DIR "/tests/cases/";
 
-std::vector<float> read(const io::TensorFile& file, const std::string& name, const io::Box& box) {
+std::vector<float> read_whole_box(const io::TensorFile& file, const std::string& name, const io::Box& box) {
   std::vector<float> out(static_cast<std::size_t>(box.rows * box.cols));
   file.read_box(name, box, out.data(), box.cols);
   return out;
@@ -78,8 +78,8 @@ TEST(Hdf5Dtypes, BitsAreDecoded) {
   const std::vector<std::int64_t> fp16 = {0x3c00, 0xc100, 0x0000, 0x4200, 0x3100, 0xe400};
   const auto expect_values = [&](const io::TensorFile& file) {
     EXPECT_TRUE(file.unreadable("w").empty());
-    EXPECT_EQ(read(file, "w", {0, 2, 0, 3}), kValues);
-    EXPECT_EQ(read(file, "w", {1, 1, 1, 2}), (std::vector<float>{kValues[4], kValues[5]}));
+    EXPECT_EQ(read_whole_box(file, "w", {0, 2, 0, 3}), kValues);
+    EXPECT_EQ(read_whole_box(file, "w", {1, 1, 1, 2}), (std::vector<float>{kValues[4], kValues[5]}));
     std::vector<float> spread(8, -7.0f);
     file.read_box("w", {0, 2, 1, 2}, spread.data(), 4);
     EXPECT_EQ(spread, (std::vector<float>{kValues[1], kValues[2], -7, -7, kValues[4], kValues[5], -7, -7}));
@@ -101,7 +101,7 @@ TEST(Hdf5Dtypes, BitsAreDecoded) {
   for (const auto& name : bits->names()) {
     const auto& shape = bits->shape(name);
     const io::Box all{0, shape[0], 0, shape.size() == 1 ? 1 : shape[1]};
-    ASSERT_EQ(read(*bits, name, all), read(*floats, name, all)) << name;
+    ASSERT_EQ(read_whole_box(*bits, name, all), read_whole_box(*floats, name, all)) << name;
   }
 }
 
@@ -119,7 +119,7 @@ TEST(Hdf5Dtypes, BitsOfManyRows) {
     set_text(writer, "w", "bf16", false);
     writer.close();
   }
-  const auto values = read(*io::open_tensor_file(io, folder / "w.h5"), "w", {0, kRows, 0, kCols});
+  const auto values = read_whole_box(*io::open_tensor_file(io, folder / "w.h5"), "w", {0, kRows, 0, kCols});
   for (std::int64_t i = 0; i < kRows * kCols; ++i) ASSERT_EQ(values[static_cast<std::size_t>(i)], value_at(i)) << i;
 }
 
@@ -146,10 +146,14 @@ TEST(Hdf5Dtypes, WhatIsNoWeightIsUnreadable) {
   for (const auto& [stored, dtype, why] : table) {
     const auto file = with_dtype(io, folder / "w.h5", stored, ones, dtype);
     EXPECT_NE(file->unreadable("w").find(why), std::string::npos) << file->unreadable("w");
-    test::expect_error([&] { read(*file, "w", {0, 1, 0, 1}); }, base::ExitCode::failed, {"w.h5': tensor 'w' ", why});
+    test::expect_error(
+        [&] {
+          read_whole_box(*file, "w", {0, 1, 0, 1});
+        },
+        base::ExitCode::failed, {"w.h5': tensor 'w' ", why});
   }
   const auto good = with_dtype(io, folder / "w.h5", H5T_IEEE_F32LE, ones, "fp32");
-  EXPECT_EQ(read(*good, "w", {0, 2, 0, 3}), std::vector<float>(6, 1.0f));
+  EXPECT_EQ(read_whole_box(*good, "w", {0, 2, 0, 3}), std::vector<float>(6, 1.0f));
   {
     test::H5Writer writer(folder / "number.h5");
     writer.dataset("w", H5T_IEEE_F32LE, {2, 3}, ones);
@@ -186,7 +190,7 @@ TEST(Hdf5Dtypes, AMissingFilterIsNamed) {
     const std::vector<float> values(16, 3.0f);
     SHARD8_H5("w", H5Dwrite(data.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()));
   }
-  EXPECT_EQ(read(*io::open_tensor_file(io, folder / "w.h5"), "w", {3, 1, 0, 2}), (std::vector<float>{3, 3}));
+  EXPECT_EQ(read_whole_box(*io::open_tensor_file(io, folder / "w.h5"), "w", {3, 1, 0, 2}), (std::vector<float>{3, 3}));
   SHARD8_H5("filter", H5Zunregister(kFilter));
   const auto file = io::open_tensor_file(io, folder / "w.h5");
   for (const char* part : {"HDF5 filter 300 ('nothing')", "HDF5_PLUGIN_PATH", "h5repack"})
@@ -230,7 +234,8 @@ TEST(ChosenFile, OfAFileAndAnIndexTheFileIsRead) {
   const auto index = io::open_tensor_file(io, folder + "/model.safetensors.index.json");
   EXPECT_TRUE(index->notes().empty());
   EXPECT_EQ(index->spec(), folder + "/model.safetensors.index.json");
-  EXPECT_NE(read(*file, "model.norm.weight", {0, 32, 0, 1}), read(*index, "model.norm.weight", {0, 32, 0, 1}));
+  EXPECT_NE(read_whole_box(*file, "model.norm.weight", {0, 32, 0, 1}),
+            read_whole_box(*index, "model.norm.weight", {0, 32, 0, 1}));
 }
 
 TEST(AbsentContent, SaysWhatToDo) {
@@ -267,7 +272,8 @@ TEST(StoredValue, IsNotRounded) {
     const auto file = io::open_tensor_file(io, path);
     for (std::int64_t i = 0; i < 6; ++i)
       EXPECT_EQ(file->stored_value(name, i / 3, i % 3), values[static_cast<std::size_t>(i)]) << path << ", " << i;
-    EXPECT_EQ(read(*file, name, {1, 1, 0, 1}), std::vector<float>{std::numeric_limits<float>::infinity()}) << path;
+    EXPECT_EQ(read_whole_box(*file, name, {1, 1, 0, 1}), std::vector<float>{std::numeric_limits<float>::infinity()})
+        << path;
     test::expect_error([&] { file->stored_value(name, 2, 0); }, base::ExitCode::failed, {"1 rows from 2"});
   };
   test::H5Writer writer(folder / "w.h5");

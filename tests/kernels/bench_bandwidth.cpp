@@ -17,16 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
-#include "kernels/cross_entropy.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/embedding.hpp"
 #include "kernels/norm.hpp"
-#include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/rope.hpp"
-#include "kernels/squares.hpp"
+#include "kernels/vocabulary.hpp"
 #include "tensor/arena.hpp"
 #include "tensor/transfer.hpp"
 

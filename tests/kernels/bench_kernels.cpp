@@ -13,17 +13,14 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/blas/blas_core.hpp"
-#include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/rope.hpp"
+#include "kernels/vocabulary.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/buffer.hpp"
 

@@ -15,12 +15,11 @@
 #include <vector>
 
 #include "base/exact_sum.hpp"
+#include "kernels/adamw.hpp"
 #include "kernels/libraries.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/squares.hpp"
-#include "tensor/exec.hpp"
 #include "tensor/operand.hpp"
-#include "tensor/partial_sums.hpp"
+#include "tensor/runtime.hpp"
 #include "tensor/transfer.hpp"
 
 namespace shard8::tests {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cross_entropy.hpp"
+#include "kernels/vocabulary.hpp"
 
 #include <gtest/gtest.h>
 

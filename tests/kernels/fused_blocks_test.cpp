@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/activation.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/norm.hpp"
 #include "tests/kernels/fused.hpp"
 
@@ -88,10 +88,10 @@ class FusedBlocks : public WithFusedCase {
 };
 
 // One panel; rows below the last whole panel; more panels across and down.
-const std::vector<Shape> kShapes{{128, 128}, {37, 256}, {256, 512}};
+const std::vector<Shape> kBlockShapes{{128, 128}, {37, 256}, {256, 512}};
 
 TEST_P(FusedBlocks, Norms) {
-  auto shapes = kShapes;
+  auto shapes = kBlockShapes;
   shapes.push_back({160, 1536});  // rows that a cluster of blocks on a device holds
   for (const auto& shape : shapes) {
     const auto x = norm_input(shape, 1), w = normal({shape[1]}, 2), b = normal({shape[1]}, 3);
@@ -109,7 +109,7 @@ TEST_P(FusedBlocks, Norms) {
 }
 
 TEST_P(FusedBlocks, Activations) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kBlockShapes) {
     const auto x = input({shape[0], 2 * shape[1]}, 1), one = input(shape, 2);
     compare(shape, {kRow, kColumn, kTransposed, kBoth, kBothTransposed},
             [&](const Outputs& a) { kernels::swiglu_forward(Exec(), a, x); });

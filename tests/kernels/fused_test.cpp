@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/fused.hpp"
 
-#include "kernels/activation.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/norm.hpp"
 
 namespace shard8::tests {
@@ -10,13 +10,13 @@ namespace {
 
 // One row; odd numbers of columns; rows of several stretches of vector code; many rows and stretches; rows of whole
 // packs, of which a thread has several; rows that a team or a warp holds in registers; several tiles, not all whole.
-const std::vector<Shape> kShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
-                                 {2, 5136}, {5, 1024}, {144, 264}, {32, 512}, {9, 4096}};
+const std::vector<Shape> kFusedShapes{{1, 1},    {1, 37},   {3, 515},   {131, 66}, {48, 80},
+                                      {2, 5136}, {5, 1024}, {144, 264}, {32, 512}, {9, 4096}};
 
 // The shapes above, and rows that a cluster of blocks on a device holds: by three blocks, and by eight blocks with four
 // packs a thread.
 std::vector<Shape> norm_shapes() {
-  auto shapes = kShapes;
+  auto shapes = kFusedShapes;
   shapes.push_back({64, 1536});
   shapes.push_back({32, 8192});
   return shapes;
@@ -77,7 +77,7 @@ TEST(FusedNormRows, MoreThanClustersHaveAtOnce) {
 }
 
 TEST_P(FusedActivation, Swiglu) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kFusedShapes) {
     SCOPED_TRACE(to_string(shape));
     const Shape wide{shape[0], 2 * shape[1]};
     const auto gate_up = input(wide, 1), da = normal(shape, 2);
@@ -90,7 +90,7 @@ TEST_P(FusedActivation, Swiglu) {
 }
 
 TEST_P(FusedActivation, Gelu) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kFusedShapes) {
     SCOPED_TRACE(to_string(shape));
     const auto x = input(shape, 1), da = normal(shape, 2);
     expect_fused_equals_unfused(shape, dtype_, {x},

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "kernels/grouped_gemm.hpp"
+#include "kernels/gemm.hpp"
 #include "tests/kernels/gemm_fp8.hpp"
 
 namespace shard8::tests {

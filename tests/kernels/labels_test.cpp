@@ -12,19 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/moe.hpp"
-#include "kernels/moe_dispatch.hpp"
 #include "kernels/norm.hpp"
-#include "kernels/qk_norm.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/rope.hpp"
+#include "kernels/vocabulary.hpp"
 #include "tests/kernels/buffer.hpp"
 
 namespace shard8::tests {

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "base/error.hpp"
-#include "model/dispatch_rounds.hpp"
+#include "model/expert_exchange.hpp"
 #include "tests/kernels/moe_group.hpp"
 #include "tests/support/compare.hpp"
 

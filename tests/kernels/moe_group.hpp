@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/moe_dispatch.hpp"
+#include "kernels/moe.hpp"
 #include "tests/kernels/moe_cases.hpp"
 
 /// One process plays all ranks of an expert group that write to each other's memory.

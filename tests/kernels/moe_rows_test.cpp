@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/activation.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/moe.hpp"
 #include "tests/kernels/moe_cases.hpp"
 #include "tests/support/compare.hpp"

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kokkos/portable.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "kernels/attention.hpp"
+#include "kernels/kokkos/portable.hpp"
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
 

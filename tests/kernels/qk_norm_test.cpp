@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/qk_norm.hpp"
+#include "kernels/attention.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "kernels/norm.hpp"
-#include "kernels/rope.hpp"
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
 

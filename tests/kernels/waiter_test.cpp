@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/waiter.hpp"
+#include "kernels/libraries.hpp"
 
 #include <gtest/gtest.h>
 #include <time.h>

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "machine/fields.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "tests/deck/decks.hpp"
 
 namespace shard8::machine {

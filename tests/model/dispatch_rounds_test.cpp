@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "model/dispatch_rounds.hpp"
+#include "model/expert_exchange.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "kernels/activation.hpp"
+#include "kernels/elementwise.hpp"
 #include "tests/model/fp8_layer.hpp"
 #include "tests/support/compare.hpp"
 

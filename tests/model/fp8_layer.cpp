@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "kernels/rope.hpp"
+#include "kernels/attention.hpp"
 
 namespace shard8::tests {
 

@@ -36,7 +36,7 @@ struct Expected {
   Matrix y, dx, dw, dbias;
 };
 /// This rank's results.
-struct Results {
+struct Fp8Results {
   Tensor y, dx;
   model::Affine sum;
 };
@@ -85,7 +85,7 @@ void expect_cast_of_whole(const Fp8Module& m, const fp8::Site& site, const fp8::
   }
 }
 
-Results run(Fp8Module& m, Linear linear, const Given& g) {
+Fp8Results run(Fp8Module& m, Linear linear, const Given& g) {
   const bool column = linear == Linear::qkv;
   const fp8::Site site = Fp8Module::site(linear, Role::input), gradient = site.with(Role::output_gradient);
   const int p = m.weight_of(linear);
@@ -119,7 +119,7 @@ Results run(Fp8Module& m, Linear linear, const Given& g) {
   return {y, dx, dw.sum};
 }
 
-void expect_results(const Fp8Module& m, Linear linear, const Results& got, const Expected& want) {
+void expect_results(const Fp8Module& m, Linear linear, const Fp8Results& got, const Expected& want) {
   const fp8::Site site = Fp8Module::site(linear, Role::input);
   const int p = m.weight_of(linear);
   m.expect_share("y", m.share(site.with(Role::output_gradient)), got.y, want.y);
@@ -143,7 +143,7 @@ Casting badly_scaled(const Fp8Module& m, const fp8::Site& site) {
 }
 
 /// Expects that each fault in a reference makes its results differ by more than rounding may.
-void expect_faults_are_seen(const Fp8Module& m, const Given& g, Linear linear, const Results& got,
+void expect_faults_are_seen(const Fp8Module& m, const Given& g, Linear linear, const Fp8Results& got,
                             const LinearCasting& right) {
   const auto differs = [&](const std::string& fault, const LinearCasting& casting) {
     const Expected wrong = reference(g, linear, casting);
@@ -187,7 +187,7 @@ void run_setting(const Fp8Setting& setting, Linear linear) {
     m.end_step();
   }
   const Given g = given(m, linear, 1);
-  const Results got = run(m, linear, g);
+  const Fp8Results got = run(m, linear, g);
   const auto made = [](const Operands& copies) { return [copies](const Matrix&) { return copies; }; };
   const LinearCasting casting{made(m.exactly(site)(g.x)), made(m.weight_casting(linear)(g.w)),
                               made(m.exactly(gradient)(g.dy))};

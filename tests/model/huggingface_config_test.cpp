@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "model/huggingface_config.hpp"
+#include "model/huggingface_entries.hpp"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "model/initialise.hpp"
+#include "model/weight_file.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

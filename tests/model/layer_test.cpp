@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/rope.hpp"
+#include "kernels/attention.hpp"
 #include "model/activations.hpp"
 #include "tests/model/module.hpp"
 #include "tests/model/reference/reference.hpp"

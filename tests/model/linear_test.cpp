@@ -21,7 +21,7 @@ using tests::Matrix;
 using tests::Module;
 using tests::Setting;
 
-constexpr int kLayer = 1;
+constexpr int kLinearLayer = 1;
 
 /// Indices of a layer's parameters: weight and bias (-1: none).
 struct Place {
@@ -48,16 +48,16 @@ void run_column(const Setting& setting) {
   Module m(tests::small_model(setting.arch), setting.compute);
   const Place place = qkv(setting.arch);
   tests::reference::Graph graph;
-  const auto leaves = leaves_of(graph, m, kLayer);
+  const auto leaves = leaves_of(graph, m, kLinearLayer);
   const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const auto y = tests::reference::linear(graph, x, at(leaves, place.weight), at(leaves, place.bias));
   const Matrix dy = m.random(y->value.rows, y->value.cols, 2);
   graph.backward(y, dy);
 
-  const auto w = m.weights(kLayer);
-  const auto dw = m.gradients(kLayer);
+  const auto w = m.weights(kLinearLayer);
+  const auto dw = m.gradients(kLinearLayer);
   const model::LinearWeights weights{at(w, place.weight), at(w, place.bias)};
-  const auto which = m.rows_of(kLayer, place.weight);
+  const auto which = m.rows_of(kLinearLayer, place.weight);
   const auto scratch = scratch_of(m);
   const auto mine = m.put_tokens(x->value);
   const auto out = m.output(m.dims.tokens(), m.dims.qkv_width());
@@ -74,16 +74,18 @@ void run_column(const Setting& setting) {
   };
   backward();
   m.expect_close("dx", m.whole_tokens(dx), x->gradient);
-  m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
+  m.expect_close("dw", m.whole_gradient(kLinearLayer, place.weight, gradient.sum.weight),
+                 at(leaves, place.weight)->gradient);
   if (place.bias >= 0)
-    m.expect_close("dbias", m.whole_gradient(kLayer, place.bias, gradient.sum.bias), at(leaves, place.bias)->gradient);
+    m.expect_close("dbias", m.whole_gradient(kLinearLayer, place.bias, gradient.sum.bias),
+                   at(leaves, place.bias)->gradient);
 
   // A second micro-batch with the same numbers adds the same gradients once more.
   gradient.accumulate = true;
   backward();
   Matrix twice = at(leaves, place.weight)->gradient;
   for (double& v : twice.values) v *= 2;
-  m.expect_close("dw twice", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), twice);
+  m.expect_close("dw twice", m.whole_gradient(kLinearLayer, place.weight, gradient.sum.weight), twice);
 }
 
 /// A layer's proj as a linear module: heads (tokens, H) -> y (tokens, H) = residual + heads·wᵀ + bias.
@@ -91,7 +93,7 @@ void run_row(const Setting& setting) {
   Module m(tests::small_model(setting.arch), setting.compute);
   const Place place = proj(setting.arch);
   tests::reference::Graph graph;
-  const auto leaves = leaves_of(graph, m, kLayer);
+  const auto leaves = leaves_of(graph, m, kLinearLayer);
   const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const auto residual = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 3));
   const auto y = tests::reference::add(
@@ -99,11 +101,11 @@ void run_row(const Setting& setting) {
   const Matrix dy = m.random(y->value.rows, y->value.cols, 2);
   graph.backward(y, dy);
 
-  const auto w = m.weights(kLayer);
-  const auto dw = m.gradients(kLayer);
+  const auto w = m.weights(kLinearLayer);
+  const auto dw = m.gradients(kLinearLayer);
   const model::LinearWeights weights{at(w, place.weight), at(w, place.bias)};
   std::vector<std::int64_t> which(static_cast<std::size_t>(m.dims.q_width()));
-  std::iota(which.begin(), which.end(), m.column_of(kLayer, place.weight));
+  std::iota(which.begin(), which.end(), m.column_of(kLinearLayer, place.weight));
   const auto scratch = scratch_of(m);
   const auto mine = m.put(Module::columns(x->value, which));
   const auto my_residual = m.put_tokens(residual->value);
@@ -124,9 +126,11 @@ void run_row(const Setting& setting) {
   model::RowBackward backward(m.context, mine, my_dy, scratch, model::Overlap().proj().gather);
   std::move(backward).dgrad(m.context, dx, gradient, weights).wgrad(m.context, gradient);
   m.expect_close("dx", m.whole_columns(dx, which, m.dims.hidden), x->gradient);
-  m.expect_close("dw", m.whole_gradient(kLayer, place.weight, gradient.sum.weight), at(leaves, place.weight)->gradient);
+  m.expect_close("dw", m.whole_gradient(kLinearLayer, place.weight, gradient.sum.weight),
+                 at(leaves, place.weight)->gradient);
   if (place.bias >= 0)
-    m.expect_close("dbias", m.whole_gradient(kLayer, place.bias, gradient.sum.bias), at(leaves, place.bias)->gradient);
+    m.expect_close("dbias", m.whole_gradient(kLinearLayer, place.bias, gradient.sum.bias),
+                   at(leaves, place.bias)->gradient);
 }
 
 // No step of a row-parallel linear's backward can be left out, or come twice, and what it reads has one holder.

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "model/context.hpp"
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
+#include "model/products.hpp"
 #include "tensor/arena.hpp"
 #include "tests/model/reference/reference.hpp"
 

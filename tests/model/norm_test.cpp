@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "model/norm.hpp"
+#include "model/products.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using tests::Matrix;
 using tests::Module;
 using tests::Setting;
 
-constexpr int kLayer = 1;
+constexpr int kNormLayer = 1;
 
 Matrix plus(Matrix a, const Matrix& b) {
   for (std::size_t i = 0; i < a.values.size(); ++i) a.values[i] += b.values[i];
@@ -27,7 +27,7 @@ void run_norm(const Setting& setting) {
   Module m(tests::small_model(setting.arch), setting.compute);
   const bool gpt2 = setting.arch == deck::Arch::gpt2;
   tests::reference::Graph graph;
-  const auto leaves = leaves_of(graph, m, kLayer);
+  const auto leaves = leaves_of(graph, m, kNormLayer);
   const auto reference = tests::reference::Layer::bind(m.model, leaves);
   const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1, 2.0, 0.5));
   const auto y = tests::reference::norm(graph, m.model, x, reference.norm1);
@@ -36,8 +36,8 @@ void run_norm(const Setting& setting) {
   graph.backward(y, dy);
 
   const model::Norm norm{setting.arch, m.dims.norm_eps};
-  const auto w = m.weights(kLayer);
-  const auto dw = m.gradients(kLayer);
+  const auto w = m.weights(kNormLayer);
+  const auto dw = m.gradients(kNormLayer);
   const model::Affine weights{w[0], gpt2 ? w[1] : tensor::Tensor{}};
   const model::Affine gradient{dw[0], gpt2 ? dw[1] : tensor::Tensor{}};
   const auto statistics = model::NormStatistics::allocate(setting.arch, m.dims.tokens_local(), m.arena());
@@ -51,14 +51,15 @@ void run_norm(const Setting& setting) {
   const auto dx = m.output(m.dims.tokens_local(), m.dims.hidden);
   norm.backward(m.context, dx, gradient, my_dy, mine, statistics, weights, {});
   m.expect_close("dx", m.whole_tokens(dx), x->gradient);
-  m.expect_close("dweight", m.whole_gradient(kLayer, 0, dw[0]), leaves[0]->gradient);
-  if (gpt2) m.expect_close("dbias", m.whole_gradient(kLayer, 1, dw[1]), leaves[1]->gradient);
+  m.expect_close("dweight", m.whole_gradient(kNormLayer, 0, dw[0]), leaves[0]->gradient);
+  if (gpt2) m.expect_close("dbias", m.whole_gradient(kNormLayer, 1, dw[1]), leaves[1]->gradient);
 
   // With a residual gradient, in place.
   const auto in_place = m.put_tokens(residual);
   norm.backward(m.context, in_place, gradient, my_dy, mine, statistics, weights, in_place);
   m.expect_close("dx + residual", m.whole_tokens(in_place), plus(x->gradient, residual));
-  m.expect_close("dweight twice", m.whole_gradient(kLayer, 0, dw[0]), plus(leaves[0]->gradient, leaves[0]->gradient));
+  m.expect_close("dweight twice", m.whole_gradient(kNormLayer, 0, dw[0]),
+                 plus(leaves[0]->gradient, leaves[0]->gradient));
 }
 
 /// Norm and QKV.
@@ -66,7 +67,7 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   Module m(tests::small_model(setting.arch), setting.compute);
   const bool gpt2 = setting.arch == deck::Arch::gpt2;
   tests::reference::Graph graph;
-  const auto leaves = leaves_of(graph, m, kLayer);
+  const auto leaves = leaves_of(graph, m, kNormLayer);
   const auto reference = tests::reference::Layer::bind(m.model, leaves);
   const auto x = graph.leaf(m.random(m.dims.tokens(), m.dims.hidden, 1));
   const auto y = tests::reference::layernorm_linear(graph, m.model, x, reference.norm1, reference.qkv);
@@ -74,8 +75,8 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   const Matrix residual = m.random(m.dims.tokens(), m.dims.hidden, 3);
   graph.backward(y, dy);
 
-  const auto w = m.weights(kLayer);
-  const auto dw = m.gradients(kLayer);
+  const auto w = m.weights(kNormLayer);
+  const auto dw = m.gradients(kNormLayer);
   const tensor::Tensor none;
   const model::LayernormLinear module{{setting.arch, m.dims.norm_eps}};
   const model::LayernormLinear::Weights weights = gpt2 ? model::LayernormLinear::Weights{{w[0], w[1]}, {w[2], w[3]}}
@@ -92,7 +93,7 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   saved.input = m.output(m.dims.tokens_local(), m.dims.hidden);
   saved.input.recomputed = recompute;
 
-  const auto which = m.rows_of(kLayer, gpt2 ? 2 : 1);
+  const auto which = m.rows_of(kNormLayer, gpt2 ? 2 : 1);
   const auto mine = m.put_tokens(x->value);
   const auto out = m.output(m.dims.tokens(), m.dims.qkv_width());
   module.forward(m.context, out, saved, mine, weights, scratch);
@@ -104,7 +105,7 @@ void run_layernorm_linear(const Setting& setting, bool recompute) {
   module.backward(m.context, dx, gradients, m.put(Module::columns(dy, which)), mine, saved, weights, dnormed, scratch);
   m.expect_close("dx", m.whole_tokens(dx), plus(x->gradient, residual));
   for (std::size_t p = 0; p < used; ++p)
-    m.expect_close("gradient " + std::to_string(p), m.whole_gradient(kLayer, static_cast<int>(p), dw[p]),
+    m.expect_close("gradient " + std::to_string(p), m.whole_gradient(kNormLayer, static_cast<int>(p), dw[p]),
                    leaves[p]->gradient);
 }
 

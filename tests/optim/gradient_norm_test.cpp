@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "optim/gradient_norm.hpp"
+#include "optim/adamw.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

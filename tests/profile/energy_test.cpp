@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "profile/energy_counter.hpp"
 #include "profile/report_files.hpp"
 #include "tests/profile/job_of_threads.hpp"
 #include "tests/profile/synthetic.hpp"

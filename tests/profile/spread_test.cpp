@@ -118,7 +118,7 @@ struct SimulatedJob {
   std::map<int, OverRanks> units_;  ///< where rank 0 has 1
 };
 
-StepRecord steps_of(int count) {
+StepRecord record_of(int count) {
   StepRecord steps;
   for (int s = 0; s < count; ++s) steps.add(synthetic_step(0, s));
   return steps;
@@ -156,7 +156,7 @@ TEST(Gathers, hold_bounded_bytes_on_any_number_of_ranks) {
   input.host = "node00001.cluster";
   for (int i = 0; i < 24; ++i) input.casts.push_back({"tensor " + std::to_string(i), "e4m3", 1000, 10, 1, 2.0});
   input.issues = &issues;
-  const auto steps = steps_of(100);
+  const auto steps = record_of(100);
   for (const int ranks : {1, 8, 1000, 16384}) {
     SimulatedJob job(ranks);
     const Report report = make_report(steps, log, input, job.gather());
@@ -187,7 +187,7 @@ TEST(Gathers, casts_are_counted_exactly) {
 }
 
 TEST(Gathers, are_the_figures_of_all_values) {
-  const auto steps = steps_of(30);
+  const auto steps = record_of(30);
   for (const int ranks : {2, 300, 4096, 5000, 16384}) {
     SimulatedJob job(ranks);
     const StepSpreads spreads = spread_over_ranks(steps, job.gather(), ranks == 300);

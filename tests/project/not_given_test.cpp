@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "deck/load.hpp"
 #include "machine/fields.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "project/report.hpp"
 #include "tests/deck/decks.hpp"
 

@@ -10,9 +10,9 @@
 #include <set>
 
 #include "deck/load.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "project/tasks.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::project {
 namespace {

@@ -13,12 +13,12 @@
 
 #include "base/error.hpp"
 #include "deck/load.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "machine/times.hpp"
 #include "project/tasks.hpp"
 #include "tests/io/files.hpp"
 #include "tests/support/execution.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::project {
 namespace {

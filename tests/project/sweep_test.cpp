@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "project/sweep.hpp"
+#include "project/report.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "deck/load.hpp"
-#include "machine/file.hpp"
+#include "machine/machine.hpp"
 #include "tests/deck/decks.hpp"
 
 namespace shard8::project {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "project/what_if.hpp"
+#include "project/costs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "machine/fields.hpp"
-#include "project/costs.hpp"
 
 namespace shard8::project {
 namespace {

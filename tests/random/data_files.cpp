@@ -7,7 +7,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "base/mix64.hpp"
+#include "base/arithmetic.hpp"
 #include "data/dataset.hpp"
 #include "tests/io/h5_writer.hpp"
 #include "tests/random/random_deck.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/mix64.hpp"
+#include "base/arithmetic.hpp"
 
 namespace shard8::test {
 

@@ -14,7 +14,7 @@
 #include "deck/choices.hpp"
 #include "deck/layout.hpp"
 #include "deck/overlap.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "tests/random/random_deck.hpp"
 
 // A generator for each key of the deck. Sizes are small, so that a deck takes about a second. Wherever the checks allow

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "deck/echo.hpp"
 #include "deck/fields.hpp"
 #include "deck/load.hpp"
 

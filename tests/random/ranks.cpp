@@ -18,18 +18,16 @@
 #include <optional>
 #include <tuple>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
-#include "base/mix64.hpp"
 #include "checkpoint/directory.hpp"
 #include "deck/layout.hpp"
-#include "deck/trace_steps.hpp"
 #include "profile/trace_recorder.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/random/random_deck.hpp"
 #include "tests/support/execution.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "tests/train/training.hpp"
-#include "train/loop.hpp"
 #include "train/stopping.hpp"
 
 namespace shard8::test {

@@ -242,7 +242,7 @@ case_job.codes() {
   ends_with "$bound" COMPLETED 0:0
   for rank in 0 1 2 3; do once gpus.log "^rank $rank on n$((rank / 2)): cores [0-9,-]+, GPUs 0,1\$"; done
 
-  # mpiexec returns 0 for ranks that end last after a signal, were it not for app/stop.cpp.
+  # mpiexec returns 0 for ranks that end last after a signal, were it not for app/process.cpp.
   MAX_REQUEUES=0 SHARD8_LAUNCH=mpiexec submit with cpu.sbatch "${two_nodes[@]}" -- checkpoint.dir=kept
   stop_at with 3 scancel --batch --signal=USR1 "$job"
   ends_with "$job" FAILED 75:0

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "app/stop.hpp"
+#include "app/process.hpp"
 
 namespace shard8::app::tests {
 namespace {

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #if defined(SHARD8_CUDA)
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #endif
 
 namespace shard8::tests {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::tests {
 

@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#include "comm/launch.hpp"
+#include "comm/environment.hpp"
 #include "kernels/blas/blas_core.hpp"
 
 namespace shard8::tests {

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "tensor/overlay.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/support/execution.hpp"
 

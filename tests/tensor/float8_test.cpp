@@ -11,7 +11,6 @@
 #include <string>
 #include <type_traits>
 
-#include "tensor/bfloat16.hpp"
 #include "tests/support/float8_reference.hpp"
 #include "tests/support/h5_reader.hpp"
 

@@ -11,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "tests/trace/example.hpp"
-#include "trace/outputs.hpp"
 #include "trace/rank_trace.hpp"
 
 namespace shard8::trace::tests {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train/conditions.hpp"
+#include "train/algorithms.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <string>
 
 #include "tests/train/decks.hpp"
-#include "train/algorithms.hpp"
 
 namespace shard8::train {
 namespace {

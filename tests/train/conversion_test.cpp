@@ -9,12 +9,12 @@
 #include <filesystem>
 #include <thread>
 
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/train/checkpointed.hpp"
 #include "tests/train/decks.hpp"
-#include "train/restart_deck.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
+#include "train/training_file.hpp"
 
 // Restarts with checkpoint.allow_changes: what the deck keeps in another dtype or recipe is converted.
 

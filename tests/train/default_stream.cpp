@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "base/error.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::test {
 

@@ -10,9 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/stream.hpp"
 #include "tests/train/allocation_counts.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/default_stream.hpp"

@@ -19,7 +19,7 @@
 #include "train/overlap/choice.hpp"
 #include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 #include "train/state.hpp"
 
 // Tests of the list of a step's operations alone. train.step.plan and train.fp8_runs.fp8_plan compare the list with

@@ -16,7 +16,7 @@
 #include "deck/overlap.hpp"
 #include "model/dims.hpp"
 #include "train/overlap/choice.hpp"
-#include "train/saved_run.hpp"
+#include "train/training_file.hpp"
 
 namespace shard8::train {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/record.hpp"
+#include "train/setup.hpp"
 
 namespace shard8::test {
 

@@ -17,9 +17,9 @@ using test::Curve;
 using test::expect_same;
 using test::Variant;
 
-constexpr int kSteps = 3;
+constexpr int kRepeatedSteps = 3;
 
-Curve train(const Variant& v) { return test::train_curve(test::small_deck(v, kSteps)); }
+Curve train(const Variant& v) { return test::train_curve(test::small_deck(v, kRepeatedSteps)); }
 
 std::vector<Variant> variants() {
   std::vector<Variant> all;
@@ -64,7 +64,7 @@ TEST(Repeat, SameBitsWheneverGathered) {
 TEST(Repeat, SameBitsWhenNothingIsClipped) {
   for (const Variant& v : variants()) {
     SCOPED_TRACE(test::name_of(v));
-    deck::Config config = test::small_deck(v, kSteps);
+    deck::Config config = test::small_deck(v, kRepeatedSteps);
     config.optimizer.clip = 0;
     Curve off = test::train_curve(config);
     config.optimizer.clip = 1e9;
@@ -84,7 +84,7 @@ TEST(Repeat, SameBitsWhenEveryUnitIsGatheredFirst) {
     if (v.mesh[2] > 1) continue;
     v.tied = true;
     SCOPED_TRACE(test::name_of(v));
-    deck::Config config = test::small_deck(v, kSteps);
+    deck::Config config = test::small_deck(v, kRepeatedSteps);
     config.optimizer.clip = 0;
     const Curve one_ahead = test::train_curve(config);
     for (const std::int64_t prefetch : {config.model.layers - 1, config.model.layers}) {
@@ -100,7 +100,7 @@ std::multiset<std::vector<int>> samples(const deck::Config& config, int data_ran
   io::IoThread io;
   data::Loader loader(config.data, config.model.seq, config.model.vocab, data_ranks, data_rank, io);
   std::multiset<std::vector<int>> seen;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
+  for (std::int64_t step = 0; step < kRepeatedSteps; ++step) {
     for (std::int64_t m = 0; m < loader.micro_batches(); ++m) {
       const auto batch = loader.get(step, m);
       const auto seq = static_cast<std::size_t>(config.model.seq);
@@ -121,7 +121,8 @@ std::multiset<std::vector<int>> gathered(const Variant& v) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const base::Place place({v.mesh[0], v.mesh[1], v.mesh[2]}, rank);
-  const auto mine = samples(test::small_deck(v, kSteps), v.mesh[0] * v.mesh[1], place.rank(base::AxisSet::data));
+  const auto mine =
+      samples(test::small_deck(v, kRepeatedSteps), v.mesh[0] * v.mesh[1], place.rank(base::AxisSet::data));
   std::vector<int> flat;
   if (place[base::Axis::tensor] == 0)
     for (const auto& sample : mine) flat.insert(flat.end(), sample.begin(), sample.end());
@@ -138,8 +139,8 @@ std::multiset<std::vector<int>> gathered(const Variant& v) {
 }
 
 TEST(Samples, OfAStepAreTheSameOnEveryMesh) {
-  const auto want = samples(test::small_deck({}, kSteps), 1, 0);
-  ASSERT_EQ(want.size(), std::size_t{7} * kSteps);
+  const auto want = samples(test::small_deck({}, kRepeatedSteps), 1, 0);
+  ASSERT_EQ(want.size(), std::size_t{7} * kRepeatedSteps);
   for (const Variant& v : variants()) {
     SCOPED_TRACE(test::name_of(v));
     EXPECT_EQ(gathered(v), want);

@@ -8,8 +8,8 @@
 #include "checkpoint/directory.hpp"
 #include "checkpoint/manifest.hpp"
 #include "deck/load.hpp"
-#include "train/saved_run.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
+#include "train/training_file.hpp"
 
 // A checkpoint of 4,096 ranks, of which no file exists: ranks are simulated by their lists of persistent tensors in
 // measuring arenas.

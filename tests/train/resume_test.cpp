@@ -8,7 +8,7 @@
 #include "tensor/transfer.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
 
 // The list of a run's persistent tensors is the same on every mesh and contains everything that a run needs to go on.
 

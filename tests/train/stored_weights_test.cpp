@@ -10,8 +10,8 @@
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
 #include "train/checkpoints.hpp"
-#include "train/saved_run.hpp"
 #include "train/stored_weights.hpp"
+#include "train/training_file.hpp"
 
 // `shard8 ckpt verify` finds values that do not follow from the masters, in files whose digests are right.
 

@@ -13,10 +13,10 @@ namespace {
 
 using test::Variant;
 
-constexpr int kSteps = 3;
+constexpr int kCountedSteps = 3;
 
 /// Every value of every setting, on meshes with one kind of group and with two kinds.
-std::vector<Variant> variants() {
+std::vector<Variant> counted_variants() {
   return test::here({
       {{1, 1, 1}, "llama", false, 0, 1, true, "none", "fp32", "auto", "fp32"},
       {{1, 1, 1}, "gpt2", true, 3, 2, true, "selective", "bf16", "auto", "bf16"},
@@ -52,15 +52,15 @@ std::vector<Variant> variants() {
 
 void expect_plan(const Variant& v, const std::string& overlap, const char* clip) {
   SCOPED_TRACE(test::name_of(v) + clip + overlap);
-  test::Training training(test::small_deck(v, kSteps, overlap, clip), MPI_COMM_WORLD);
+  test::Training training(test::small_deck(v, kCountedSteps, overlap, clip), MPI_COMM_WORLD);
   test::expect_listed_operations(training);
-  test::expect_planned_traffic(training, kSteps - 1);
+  test::expect_planned_traffic(training, kCountedSteps - 1);
   test::expect_planned_memory(training);
 }
 
 TEST(Plan, IsWhatARunDid) {
-  ASSERT_FALSE(variants().empty());
-  for (const Variant& v : variants()) {
+  ASSERT_FALSE(counted_variants().empty());
+  for (const Variant& v : counted_variants()) {
     for (const char* clip : {", clip: 1.0", ", clip: 0"}) expect_plan(v, "", clip);
     if (v.mesh[2] == 1) continue;
     for (const char* overlap : test::kOverlaps) expect_plan(v, overlap, v.tied ? ", clip: 0" : ", clip: 1.0");
@@ -83,8 +83,8 @@ TEST(GatheredAtOnce, LayersAheadRootAndEmbedding) {
   for (int prefetch = 0; prefetch <= 3; ++prefetch) {
     Variant v{{1, test::world_size(), 1}, "llama", false, 2, prefetch, true, "none", "bf16", "auto", "fp32"};
     SCOPED_TRACE(test::name_of(v));
-    test::Training training(test::small_deck(v, kSteps), MPI_COMM_WORLD);
-    training.run(0, kSteps);
+    test::Training training(test::small_deck(v, kCountedSteps), MPI_COMM_WORLD);
+    training.run(0, kCountedSteps);
     const auto layers = static_cast<std::size_t>(std::min(prefetch + 1, 3));
     const auto bytes = training.trainer().state().arenas.bytes();
     const bool share = test::world_size() > 1 && !training.setup().fsdp.accumulate;

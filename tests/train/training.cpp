@@ -18,16 +18,16 @@
 #include "model/parameters.hpp"
 #include "tensor/transfer.hpp"
 #include "tests/support/compare.hpp"
-#include "train/loop.hpp"
 #include "train/plan/plan.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state.hpp"
+#include "train/stopping.hpp"
 
 #if defined(SHARD8_CUDA)
 #include <cstdio>
 #include <cstdlib>
 
 #include "comm/nccl/device.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/support/rank_device.hpp"
 #endif
 

@@ -17,7 +17,7 @@
 #include "tests/support/compare.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/training.hpp"
-#include "train/loop.hpp"
+#include "train/stopping.hpp"
 
 namespace shard8 {
 namespace {

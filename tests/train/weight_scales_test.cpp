@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train/weight_scales.hpp"
+#include "train/stored_weights.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "comm/describe.hpp"
-#include "comm/mpi/sums.hpp"
+#include "comm/mpi/all_reduce.hpp"
 
 // What exchanges on hosts have in common, and those by messages to and from each peer.
 

@@ -14,7 +14,7 @@
 
 #include "comm/describe.hpp"
 #include "comm/mpi/group.hpp"
-#include "comm/request.hpp"
+#include "comm/parts.hpp"
 #include "profile/collective_log.hpp"
 
 namespace shard8::comm {

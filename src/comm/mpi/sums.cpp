@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/mpi/sums.hpp"
+#include "comm/mpi/all_reduce.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 
 namespace shard8::comm {
 namespace {

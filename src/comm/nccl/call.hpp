@@ -14,10 +14,10 @@
 
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
+#include "comm/host_waits.hpp"
 #include "comm/nccl/communicator.hpp"
 #include "comm/peer/words_reader.hpp"
-#include "comm/watchdog.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 
 /// One collective on a device: what it is, its events, and what its events say in the log and the trace.
 ///

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "comm/device.hpp"
-#include "comm/watchdog.hpp"
+#include "comm/host_waits.hpp"
 
 namespace shard8::comm::nccl {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 

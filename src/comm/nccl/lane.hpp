@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "comm/nccl/call.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "comm/describe.hpp"
 #include "comm/peer/push_sums.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 namespace {

@@ -12,14 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/host_waits.hpp"
 #include "comm/nccl/communicator.hpp"
 #include "comm/nccl/device.hpp"
 #include "comm/nccl/device_parts.hpp"
 #include "comm/nccl/lane.hpp"
-#include "comm/nccl/tree_sums.hpp"
 #include "comm/peer/peer_memory.hpp"
 #include "comm/peer/push_sums.hpp"
-#include "comm/watchdog.hpp"
 
 namespace shard8::comm::nccl {
 

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "comm/nccl/nccl_group.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::comm::nccl {
 namespace {

@@ -10,10 +10,9 @@
 #include "base/error.hpp"
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
-#include "comm/peer/exchange.hpp"
-#include "tensor/alignment.hpp"
-#include "tensor/cuda/check.hpp"
+#include "comm/peer/sum_parts.hpp"
 #include "tensor/cuda/device.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::comm::peer {
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/peer/addresses.hpp"
 #include "comm/peer/handshake.hpp"
 #include "comm/peer/words_reader.hpp"
 #include "tensor/tensor.hpp"

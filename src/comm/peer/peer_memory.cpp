@@ -6,9 +6,8 @@
 
 #include "base/error.hpp"
 #include "comm/describe.hpp"
-#include "tensor/alignment.hpp"
-#include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::comm::peer {
 

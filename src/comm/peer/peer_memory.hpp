@@ -8,8 +8,8 @@
 
 #include "comm/describe.hpp"
 #include "comm/device.hpp"
-#include "comm/peer/exchange.hpp"
 #include "comm/peer/peer_block.hpp"
+#include "comm/peer/sum_parts.hpp"
 
 namespace shard8::comm::peer {
 

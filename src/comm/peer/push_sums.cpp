@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "comm/describe.hpp"
-#include "tensor/alignment.hpp"
+#include "tensor/dtype.hpp"
 
 namespace shard8::comm::peer {
 namespace {

@@ -14,11 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "comm/peer/addresses.hpp"
 #include "comm/peer/handshake.hpp"
-#include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/stream.hpp"
 
 namespace shard8::comm::peer {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/watchdog.hpp"
+#include "comm/host_waits.hpp"
 
 namespace shard8::comm::peer {
 

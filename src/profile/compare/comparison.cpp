@@ -8,8 +8,6 @@
 #include <cmath>
 #include <functional>
 
-#include "profile/compare/envelope.hpp"
-
 namespace shard8::profile {
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/compare/envelope.hpp"
+#include "profile/compare/comparison.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "profile/history/leg_times.hpp"
+#include "profile/report_files.hpp"
 
 namespace shard8::profile {
 

@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tensor/cuda/check.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/stream.hpp"
 
 namespace shard8::tensor {
 

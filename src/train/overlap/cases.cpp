@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "model/head_input.hpp"
 #include "model/products.hpp"
 #include "model/sequence_parallel.hpp"
+#include "model/vocabulary.hpp"
 
 namespace shard8::train {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "model/expert_exchange.hpp"
-#include "model/head_input.hpp"
 #include "model/linear.hpp"
+#include "model/vocabulary.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/arena.hpp"
 #include "train/setup.hpp"

@@ -13,7 +13,7 @@
 #include "kernels/libraries.hpp"
 #include "profile/figures.hpp"
 #include "profile/measurement.hpp"
-#include "tensor/exec.hpp"
+#include "tensor/runtime.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::train {

@@ -8,15 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/snapshot.hpp"
+#include "checkpoint/writer.hpp"
 #include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
-#include "deck/device.hpp"
+#include "deck/choices.hpp"
 #include "train/plan/plan.hpp"
-#include "train/record.hpp"
+#include "train/setup.hpp"
 #include "train/skeleton_memory.hpp"
 #include "train/state.hpp"
-#include "train/state_tensors.hpp"
 
 namespace shard8::train {
 

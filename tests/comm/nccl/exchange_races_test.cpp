@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges of ranks that are late at random places, each on a device of its own. What a rank gave is replaced as soon
-// as it may, and what it has read is overwritten at once.
+// RandomExchanges of ranks that are late at random places, each on a device of its own. What a rank gave is replaced as
+// soon as it may, and what it has read is overwritten at once.
 
 #include <gtest/gtest.h>
 
@@ -23,11 +23,11 @@ using tensor::Tensor;
 constexpr int kSteps = 1000, kOfBatch = 20;  ///< steps; those between which the host does not wait for the device
 
 /// FP8 bytes with scales, which are gathered, and rows that are summed; of each step of a batch.
-struct Exchanges {
+struct RandomExchanges {
   static constexpr std::int64_t kTokens = 48, kCols = 2048, kScales = 96, kRows = 20011;
   static constexpr int kAddend = 100;  ///< salt of the addends
 
-  explicit Exchanges(Job& job)
+  explicit RandomExchanges(Job& job)
       : j(job),
         n(job.world.size()),
         own{job.allocate({kTokens, kCols}, DType::e4m3), job.allocate({kScales}, DType::fp32)},
@@ -66,7 +66,7 @@ struct Exchanges {
   std::vector<Tensor> tokens, scales, rows, seen_tokens, seen_scales, seen_rows;
 };
 
-void copy(const Job& j, const Tensor& to, const Tensor& from) {
+void copy_bytes(const Job& j, const Tensor& to, const Tensor& from) {
   SHARD8_CUDA_CHECK(cudaMemcpyAsync(to.data, from.data, from.bytes(), cudaMemcpyDefault, j.compute));
 }
 void poison(const Job& j, const Tensor& t) { SHARD8_CUDA_CHECK(cudaMemsetAsync(t.data, 0xff, t.bytes(), j.compute)); }
@@ -91,7 +91,7 @@ Step draw(std::mt19937& random) {
 
 /// A gather overlapped with the sum of other rows. Returns how many partial sums the sum was left as.
 template <class Delay>
-int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
+int run_step(RandomExchanges& e, const Step& step, int i, const Delay& delay) {
   const auto at = static_cast<std::size_t>(i);
   Job& j = e.j;
   const Communicator& group = *j.overlapped;
@@ -99,8 +99,8 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
   using OwnPart = Communicator::OwnPart;
   const OwnPart own_part = step.returned ? OwnPart::returned : OwnPart::copied;
   delay();
-  copy(j, e.own[0], e.tokens[at]);
-  copy(j, e.own[1], e.scales[at]);
+  copy_bytes(j, e.own[0], e.tokens[at]);
+  copy_bytes(j, e.own[1], e.scales[at]);
   GatherParts parts;
   Request gather;
   if (step.gather == Step::parts) parts = group.all_gather_parts(e.whole, e.own, "fc1_fprop");
@@ -118,7 +118,7 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
       for (std::int64_t p = 0; p < step.pieces; ++p) {
         const std::int64_t first = e.kRows * p / step.pieces, count = e.kRows * (p + 1) / step.pieces - first;
         delay();
-        copy(j, e.partial_sums.slice(to * e.kRows + first, count), e.rows[at].slice(to * e.kRows + first, count));
+        copy_bytes(j, e.partial_sums.slice(to * e.kRows + first, count), e.rows[at].slice(to * e.kRows + first, count));
         given.give(to, first, count);
       }
     }
@@ -130,7 +130,7 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
       sum = e.out;
     }
   } else {
-    copy(j, e.partial_sums, e.rows[at]);
+    copy_bytes(j, e.partial_sums, e.rows[at]);
     scatter = step.left_to_reader ? group.reduce_scatter_partial_sums(item, sum, "fc1_wgrad")
                                   : group.reduce_scatter({&item, 1}, "fc1_wgrad");
     if (!step.left_to_reader) sum = e.out;
@@ -141,19 +141,19 @@ int run_step(Exchanges& e, const Step& step, int i, const Delay& delay) {
       const int from = parts.arrival(k);
       parts.await(from);
       delay();
-      copy(j, e.seen_tokens[at].slice(from * e.kTokens, e.kTokens), parts.part(0, from));
-      copy(j, e.seen_scales[at].slice(from * e.kScales, e.kScales), parts.part(1, from));
+      copy_bytes(j, e.seen_tokens[at].slice(from * e.kTokens, e.kTokens), parts.part(0, from));
+      copy_bytes(j, e.seen_scales[at].slice(from * e.kScales, e.kScales), parts.part(1, from));
     }
     parts.finish();
   } else {
     gather.wait();
     delay();
-    copy(j, e.seen_tokens[at], step.gather == Step::columns ? e.columns : e.whole[0]);
-    if (step.gather == Step::whole) copy(j, e.seen_scales[at], e.whole[1]);
+    copy_bytes(j, e.seen_tokens[at], step.gather == Step::columns ? e.columns : e.whole[0]);
+    if (step.gather == Step::whole) copy_bytes(j, e.seen_scales[at], e.whole[1]);
   }
   if (scatter.active()) scatter.wait();
   delay();
-  for (int k = 0; k < sum.count(); ++k) copy(j, e.seen_partial_sum(i, k), sum[k]);
+  for (int k = 0; k < sum.count(); ++k) copy_bytes(j, e.seen_partial_sum(i, k), sum[k]);
   for (const Tensor& t : {e.own[0], e.own[1], e.whole[0], e.whole[1], e.columns, e.through, e.partial_sums, e.out})
     poison(j, t);
   poison(j, {e.memory->data(), {static_cast<std::int64_t>(e.memory->bytes())}, DType::u8});
@@ -165,7 +165,7 @@ struct Expected {
   std::vector<std::byte> tokens, columns, scales;
   std::vector<float> sum;
 
-  Expected(const Exchanges& e, int i) : sum(static_cast<std::size_t>(e.kRows)) {
+  Expected(const RandomExchanges& e, int i) : sum(static_cast<std::size_t>(e.kRows)) {
     for (int r = 0; r < e.n; ++r) {
       Buffer token(e.own[0].shape, DType::e4m3), scale(e.own[1].shape, DType::fp32);
       token.fill(r, i);
@@ -182,7 +182,7 @@ struct Expected {
   }
 };
 
-void expect_step(const Exchanges& e, const Expected& expected, const Step& step, int i, int partial_sums) {
+void expect_step(const RandomExchanges& e, const Expected& expected, const Step& step, int i, int partial_sums) {
   const auto at = static_cast<std::size_t>(i);
   const bool columns = step.gather == Step::columns;
   EXPECT_TRUE(download(e.j, e.seen_tokens[at]) == (columns ? expected.columns : expected.tokens));
@@ -203,7 +203,7 @@ void expect_step(const Exchanges& e, const Expected& expected, const Step& step,
 TEST(ExchangeRaces, of_late_ranks) {
   Job& j = job(Gather::push);
   if (j.world.size() == 1) return;
-  Exchanges exchanges(j);
+  RandomExchanges exchanges(j);
   if (exchanges.memory == nullptr) GTEST_SKIP() << "ranks cannot write to each other's memory";
   std::vector<Expected> expected;
   for (int i = 0; i < kOfBatch; ++i) expected.emplace_back(exchanges, i);

@@ -17,7 +17,7 @@
 #include "comm/device.hpp"
 #include "comm/environment.hpp"
 #include "comm/nccl/device.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/comm/nccl/job.hpp"
 
 namespace {

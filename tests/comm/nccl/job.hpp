@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "comm/nccl/device.hpp"
-#include "tensor/cuda/check.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/comm/buffer.hpp"
 #include "tests/support/rank_device.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "comm/mpi/sums.hpp"
+#include "comm/mpi/all_reduce.hpp"
 #include "tests/comm/nccl/job.hpp"
 
 namespace shard8::comm::tests {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "comm/peer/peer_memory.hpp"
-#include "kernels/moe_dispatch.hpp"
+#include "kernels/moe.hpp"
 #include "tensor/runtime.hpp"
 #include "tests/comm/peer/one_process.hpp"
 

@@ -10,12 +10,11 @@
 #include <random>
 #include <vector>
 
-#include "comm/mpi/sums.hpp"
+#include "comm/mpi/all_reduce.hpp"
 #include "comm/peer/peer_block.hpp"
 #include "comm/peer/push_sums.hpp"
 #include "comm/peer/sum_parts.hpp"
-#include "tensor/cuda/check.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/comm/buffer.hpp"
 
 /// One process plays all ranks of a group on one device: a stream and a block of memory for each rank.

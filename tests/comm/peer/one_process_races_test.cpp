@@ -17,7 +17,8 @@
 namespace shard8::comm::tests {
 namespace {
 
-constexpr int kCalls = 1000, kOfBatch = 20;  ///< calls; those between which the host does not wait for the device
+constexpr int kPlayedCalls = 1000,
+              kPlayedOfBatch = 20;  ///< calls; those between which the host does not wait for the device
 
 enum class Gather { copied, rows_copied, returned, rows_returned, in_pieces };
 bool by_rows(Gather kind) { return kind == Gather::rows_copied || kind == Gather::rows_returned; }
@@ -29,9 +30,9 @@ struct Gathers {
   explicit Gathers(int size)
       : n(static_cast<std::size_t>(size)),
         ranks(size, kBytes * n),
-        host(kOfBatch * n * kBytes),
+        host(kPlayedOfBatch * n * kBytes),
         inputs(host.size()),
-        seen(kOfBatch * n * n * kBytes) {
+        seen(kPlayedOfBatch * n * n * kBytes) {
     std::mt19937 random(7);
     std::generate(host.begin(), host.end(), [&] { return static_cast<std::byte>(random() % 255); });
     SHARD8_CUDA_CHECK(cudaMemcpy(inputs.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
@@ -42,7 +43,7 @@ struct Gathers {
     return seen.data() + (static_cast<std::size_t>(call) * n + static_cast<std::size_t>(rank)) * n * kBytes;
   }
   const std::byte* source(int r) const { return sources[static_cast<std::size_t>(r)]->data(); }
-  /// Rank r has other bytes to push, of the `input`-th of kOfBatch.
+  /// Rank r has other bytes to push, of the `input`-th of kPlayedOfBatch.
   void renew(int r, int input) {
     const auto part = static_cast<std::size_t>(input) * n + static_cast<std::size_t>(r);
     copy(ranks.stream(r), sources[static_cast<std::size_t>(r)]->data(), inputs.data() + part * kBytes, kBytes);
@@ -132,12 +133,12 @@ TEST(OneProcessRaces, of_gathers) {
     Chance chance;
     Gathers gathers(size);
     const std::size_t bytes = gathers.n * Gathers::kBytes;
-    for (int batch = 0; batch < kCalls / kOfBatch; ++batch) {
+    for (int batch = 0; batch < kPlayedCalls / kPlayedOfBatch; ++batch) {
       std::vector<Gather> kinds;
       std::vector<int> inputs;
-      for (int call = 0; call < kOfBatch; ++call) {
+      for (int call = 0; call < kPlayedOfBatch; ++call) {
         const Gather kind = kinds.emplace_back(static_cast<Gather>(chance.below(5)));
-        const int input = inputs.emplace_back(chance.below(kOfBatch)), pieces = 1 + chance.below(3);
+        const int input = inputs.emplace_back(chance.below(kPlayedOfBatch)), pieces = 1 + chance.below(3);
         for (const int r : chance.order(size)) {
           chance.delay(gathers.ranks.stream(r));
           gathers.renew(r, input);
@@ -153,12 +154,12 @@ TEST(OneProcessRaces, of_gathers) {
           }
         }
       }
-      const std::vector<std::byte> seen = download(gathers.seen.data(), kOfBatch * gathers.n * bytes);
-      for (std::size_t i = 0; i < kOfBatch * gathers.n; ++i) {
+      const std::vector<std::byte> seen = download(gathers.seen.data(), kPlayedOfBatch * gathers.n * bytes);
+      for (std::size_t i = 0; i < kPlayedOfBatch * gathers.n; ++i) {
         const std::size_t call = i / gathers.n;
         const std::byte* const expected = gathers.host.data() + static_cast<std::size_t>(inputs[call]) * bytes;
         ASSERT_EQ(std::memcmp(seen.data() + i * bytes, expected, bytes), 0)
-            << size << " ranks, rank " << i % gathers.n << ", call " << batch * kOfBatch + static_cast<int>(call)
+            << size << " ranks, rank " << i % gathers.n << ", call " << batch * kPlayedOfBatch + static_cast<int>(call)
             << " of kind " << static_cast<int>(kinds[call]);
       }
     }
@@ -179,7 +180,7 @@ struct Sums {
         ranks(size),
         addends(size, kRows),
         inputs(kInputs * n * n * kPlace),
-        seen(place(kOfBatch, 0)) {
+        seen(place(kPlayedOfBatch, 0)) {
     for (int input = 0; input < kInputs; ++input) {
       for (int r = 0; r < size; ++r) {
         Buffer whole(tensor::Shape{kRows * size}, tensor::DType::fp32);
@@ -262,9 +263,9 @@ TEST(OneProcessRaces, of_sums) {
       bool adds;
       std::vector<int> partial_sums;  ///< of each rank
     };
-    for (int batch = 0; batch < kCalls / kOfBatch; ++batch) {
+    for (int batch = 0; batch < kPlayedCalls / kPlayedOfBatch; ++batch) {
       std::vector<Call> calls;
-      for (int call = 0; call < kOfBatch; ++call) {
+      for (int call = 0; call < kPlayedOfBatch; ++call) {
         auto kind = static_cast<Scatter>(chance.below(4));
         const bool adds = chance.below(2) == 0 && kind != Scatter::whole_left_to_reader;
         if (size + (adds ? 1 : 0) > tensor::PartialSums::kMost) {
@@ -277,8 +278,8 @@ TEST(OneProcessRaces, of_sums) {
           now.partial_sums[static_cast<std::size_t>(r)] =
               sums.reduce_scatter(r, call, input, kind, adds, pieces, chance);
       }
-      const std::vector<std::byte> seen = download(sums.seen.data(), sums.place(kOfBatch, 0));
-      for (int call = 0; call < kOfBatch; ++call) {
+      const std::vector<std::byte> seen = download(sums.seen.data(), sums.place(kPlayedOfBatch, 0));
+      for (int call = 0; call < kPlayedOfBatch; ++call) {
         const Call& was = calls[static_cast<std::size_t>(call)];
         for (std::size_t r = 0; r < sums.n; ++r) {
           std::vector<float> found(kRows), partial_sum(kRows);
@@ -291,8 +292,8 @@ TEST(OneProcessRaces, of_sums) {
           for (std::size_t i = 0; i < kRows && was.adds; ++i)
             expected[i] += value(static_cast<int>(r), static_cast<std::int64_t>(i));
           ASSERT_EQ(std::memcmp(found.data(), expected.data(), Sums::kBytes), 0)
-              << size << " ranks, rank " << r << ", call " << batch * kOfBatch + call << ", " << was.partial_sums[r]
-              << " partial sums";
+              << size << " ranks, rank " << r << ", call " << batch * kPlayedOfBatch + call << ", "
+              << was.partial_sums[r] << " partial sums";
         }
       }
     }

@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/peer/exchange.hpp"
+#include "comm/peer/sum_parts.hpp"
 #include "comm/peer/words_reader.hpp"
-#include "tensor/alignment.hpp"
 #include "tensor/cuda/device.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/dtype.hpp"
 #include "tests/comm/peer/one_process.hpp"
 
 namespace shard8::comm::tests {

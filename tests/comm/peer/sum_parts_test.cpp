@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "comm/mpi/sums.hpp"
+#include "comm/mpi/all_reduce.hpp"
 #include "tests/comm/peer/one_process.hpp"
 
 // The kernel that sums parts has the bits of hosts, in both orders.

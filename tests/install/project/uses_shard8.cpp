@@ -11,8 +11,8 @@
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "io/io_thread.hpp"
-#include "io/safetensors_writer.hpp"
 #include "io/tensor_file.hpp"
+#include "io/tensor_formats.hpp"
 
 int main() {
   const auto deck = shard8::deck::load(std::string(DECKS) + "/quickstart.yaml");

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 
 namespace shard8::test {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/cuda/gemm_operands.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "kernels/cuda/gemm.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tensor/tensor.hpp"
 #include "tests/kernels/cuda/device_memory.hpp"
 #include "tests/kernels/cuda/totals.hpp"
@@ -205,18 +205,18 @@ class Speeds {
 
 void time_kernels(cudaStream_t stream, Totals& totals) {
   Speeds speeds(stream, totals);
-  struct Shape {
+  struct Extents {
     std::int64_t rows, cols;
   };
-  for (const Shape& s : {Shape{8192, 4096}, Shape{8192, 14336}, Shape{8192, 28672}, Shape{28672, 4096},
-                         Shape{4096, 14336}, Shape{4096, 4096}, Shape{2048, 4096}}) {
+  for (const Extents& s : {Extents{8192, 4096}, Extents{8192, 14336}, Extents{8192, 28672}, Extents{28672, 4096},
+                           Extents{4096, 14336}, Extents{4096, 4096}, Extents{2048, 4096}}) {
     const auto bytes = static_cast<std::size_t>(s.rows * s.cols);
     speeds.report("transpose_bytes " + shape_of(s.rows, s.cols), bytes, bytes,
                   [&](char* out, const char* in) { cuda::transpose_bytes(stream, out, in, s.rows, s.cols); });
   }
   const DeviceMemory scales(std::size_t{8192} * 28672 / 32);
   SHARD8_CUDA_CHECK(cudaMemsetAsync(scales.data(), 127, std::size_t{8192} * 28672 / 32, stream));
-  for (const Shape& s : {Shape{8192, 4096}, Shape{8192, 28672}}) {
+  for (const Extents& s : {Extents{8192, 4096}, Extents{8192, 28672}}) {
     for (const cuda::MxBlocks blocks : {cuda::MxBlocks::row, cuda::MxBlocks::column}) {
       const auto bytes = static_cast<std::size_t>(s.rows * s.cols);
       const char* const how = blocks == cuda::MxBlocks::row ? " rowwise" : " columnwise";
@@ -226,7 +226,7 @@ void time_kernels(cudaStream_t stream, Totals& totals) {
                     });
     }
   }
-  for (const Shape& s : {Shape{8192, 32}, Shape{8192, 224}}) {
+  for (const Extents& s : {Extents{8192, 32}, Extents{8192, 224}}) {
     const auto bytes = static_cast<std::size_t>(s.rows * s.cols) * sizeof(float);
     speeds.report("transpose_scales " + shape_of(s.rows, s.cols), bytes, bytes, [&](char* out, const char* in) {
       cuda::transpose_scales(stream, reinterpret_cast<float*>(out), reinterpret_cast<const float*>(in), s.rows, s.cols,

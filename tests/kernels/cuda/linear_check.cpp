@@ -20,7 +20,7 @@ using tensor::Tensor;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kBehind = 4096;
-constexpr std::uint8_t kUntouched = 0xa5;
+constexpr std::uint8_t kFilled = 0xa5;
 
 template <class T>
 void append(Bytes& bytes, T value) {
@@ -140,7 +140,7 @@ class Linear {
     totals.expect(bytes_ <= cuda::gemm_memory_bytes(dtype, s_.t, s_.k, s_.n, Scaling::none, false),
                   name("workspace") + " is larger where more is known of it");
     memory_.emplace(bytes_ + kBehind);
-    SHARD8_CUDA_CHECK(cudaMemsetAsync(memory_->data() + bytes_, kUntouched, kBehind, stream));
+    SHARD8_CUDA_CHECK(cudaMemsetAsync(memory_->data() + bytes_, kFilled, kBehind, stream));
   }
 
   void fprop(DType out, std::optional<DType> bias_dtype, bool with_residual = false) {
@@ -260,7 +260,7 @@ class Linear {
                    what + ": " + where + ", an error of " + std::to_string(worst) + " times what is allowed");
     const Bytes behind = memory_->download<std::uint8_t>(stream_, bytes_ + kBehind);
     bool untouched = true;
-    for (std::size_t i = bytes_; i < behind.size(); ++i) untouched = untouched && behind[i] == kUntouched;
+    for (std::size_t i = bytes_; i < behind.size(); ++i) untouched = untouched && behind[i] == kFilled;
     totals_.expect(untouched, what + " writes behind its workspace");
   }
 

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/lt_gemm.hpp"
-#include "tensor/cuda/check.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/kernels/cuda/device_memory.hpp"
 #include "tests/kernels/cuda/numbers.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/library_check.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/kernels/cuda/totals.hpp"
 
 /// Compares matrix products on a device with double-precision ones, and times them.

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/lt_key.hpp"
-#include "tensor/bfloat16.hpp"
+#include "tensor/float8.hpp"
 
 /// Numbers that host and device compute alike, from a seed and a logical index, whatever the layout is; and bounds for
 /// the error of a product of them.

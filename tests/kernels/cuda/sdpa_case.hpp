@@ -15,9 +15,8 @@
 #include "base/error.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cuda/sdpa.hpp"
-#include "tensor/bfloat16.hpp"
-#include "tensor/cuda/check.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
+#include "tensor/float8.hpp"
 
 namespace shard8::tests {
 

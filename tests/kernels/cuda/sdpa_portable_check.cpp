@@ -12,7 +12,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/planned/device_memory.hpp"
-#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/kernels/attention_reference.hpp"
 #include "tests/kernels/cuda/sdpa_case.hpp"
 

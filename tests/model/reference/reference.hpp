@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "deck/config.hpp"
-#include "fp8/recipe.hpp"
+#include "fp8/scaling_state.hpp"
 #include "tensor/operand.hpp"
 
 namespace shard8::tests::reference {

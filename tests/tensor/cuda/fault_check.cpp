@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/device.hpp"
 #include "tests/tensor/cuda/trap.hpp"
 
 namespace {

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 The shard8 authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "comm/communicator.hpp"
+#include "comm/node.hpp"
+#include "data/batch.hpp"
+#include "deck/config.hpp"
+#include "profile/collective_log.hpp"
+#include "profile/energy.hpp"
+#include "profile/figures.hpp"
+#include "profile/trace_recorder.hpp"
+#include "train/assembly.hpp"
+#include "train/stopping.hpp"
+#include "train/trainer.hpp"
+
+namespace shard8::app {
+
+/// Counts the energy of a run, each counter on one rank. What cannot be read is kept, to be said in the report.
+class RunEnergy {
+ public:
+  /// Looks for counters and begins to count. Collective over `world`.
+  RunEnergy(const comm::Communicator& world, const comm::Node& node);
+
+  void begin() { meter_->begin(); }  ///< the measured steps begin
+  void end() { meter_->end(); }      ///< and end
+  /// Work that is of no step begins and ends. Its joules are in no window(). Collective.
+  void pause(const comm::Communicator& world);
+  void resume(const comm::Communicator& world);
+  /// What this rank counted. The measured steps are over.
+  profile::EnergyCounts counts();
+
+  /// Joules of the job since the last call. Nothing if they are not known, or at the first call. Collective.
+  std::optional<double> window(const comm::Communicator& world);
+  struct Window {
+    std::optional<double> joules{};
+    std::int64_t steps = 0;
+  };
+  /// To be called after each step. If it is `logged`: window() and the steps since the last one that was. Collective.
+  Window step_over(const comm::Communicator& world, bool logged);
+
+ private:
+  profile::EnergyDirectory directory_;
+  std::optional<profile::EnergyMeter> meter_;
+  std::optional<double> since_last(const comm::Communicator& world);
+
+  std::int64_t steps_ = 0;                  ///< since the last one that was logged
+  std::optional<double> joules_;            ///< of the job, at the last call of since_last()
+  std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
+};
+
+/// The trace of a run (deck keys output.trace and output.trace_steps). Made when the training is set up, before its
+/// first step. While it lives, timer and log tell it what happens.
+class RunTracer {
+ public:
+  /// The references must outlive the object. Collective.
+  RunTracer(train::Assembly& assembly, const train::Steps& steps, profile::CollectiveLog& log,
+            const comm::Communicator& world);
+  RunTracer(const RunTracer&) = delete;
+  RunTracer& operator=(const RunTracer&) = delete;
+  ~RunTracer();
+
+  /// After each step, before the next one begins. `step` is its number.
+  void after_step(std::int64_t step);
+  /// Between two steps: the collectives until resume() are of no step.
+  void pause() { log_.set_trace(nullptr); }
+  void resume() { log_.set_trace(&recorder_); }
+  /// Writes this rank's file. Returns a line for rank 0 to print. Collective, after the last step, with no collective
+  /// under way. AgreedError(environment) if a file cannot be written.
+  std::string write(const std::string& host);
+
+ private:
+  void set_origin();
+
+  train::Assembly& assembly_;
+  profile::CollectiveLog& log_;
+  const comm::Communicator& world_;
+  profile::TraceRecorder recorder_;
+  std::vector<comm::ClockReading> clock_;
+};
+
+/// This rank's file of a deck's trace.
+std::filesystem::path trace_file(const deck::OutputConfig& config, int rank);
+
+/// The validations of a run: when one is due, and what all of them found.
+class RunValidation {
+ public:
+  /// `loader` has the validation's data.
+  RunValidation(const data::Loader& loader, const deck::RunConfig& run);
+
+  /// What a validation uses, and what counts steps and so stands still meanwhile. `tracer` may be null.
+  struct Around {
+    train::Trainer& trainer;
+    const comm::Communicator& world;
+    train::Stopping& stopping;
+    profile::CollectiveLog& log;
+    RunTracer* tracer;
+    RunEnergy& energy;
+    base::Logger& logger;
+  };
+  /// Validates behind a step where a validation is due; otherwise nothing. A run that was asked to stop at once has no
+  /// loss there. Its collectives, energy and spans are of no step. Collective.
+  std::optional<train::Validation> after_step(const train::StepResult& step, const Around& around);
+
+  const profile::ValidationFigures& figures() const { return figures_; }
+  /// Of all validations, also of those that were stopped, on this rank.
+  double seconds() const { return seconds_; }
+
+ private:
+  void note(const train::Validation& result, std::int64_t step, base::Logger& logger);
+
+  profile::ValidationFigures figures_;
+  double seconds_ = 0;
+};
+
+}  // namespace shard8::app
