@@ -229,6 +229,7 @@ int project_command(const ProjectArguments& given) {
   const train::Plan::Checkpoint checkpoint = train::checkpoint_bytes(setup, state);  // also of a deck that writes none
   project::Answer answer;
   answer.step = project::project(config, machine, settings);
+  answer.worst = project::worst_routing(config, machine, settings);
   answer.efficiency = arguments.efficiency;
   if (stack) answer.stack = stack->name + ' ' + stack->release;
   answer.memory = plan.needed_bytes();

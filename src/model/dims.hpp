@@ -100,7 +100,10 @@ struct ExpertDims {
   std::int64_t dense_layers = 0;  ///< first layers without experts
   std::int64_t layers = 0;        ///< layers with experts
   bool pushes = false;            ///< how rows come to their experts: see ExpertExchange
-  bool sends_fp8 = false;         ///< layers in FP8 cast tokens before they are sent (deck key moe.dispatch)
+  /// The routing that a recorded step has: false: equally many rows for every expert; true: the worst one, in which all
+  /// tokens choose experts of the first rank of their group.
+  bool worst = false;
+  bool sends_fp8 = false;  ///< layers in FP8 cast tokens before they are sent (deck key moe.dispatch)
 
   bool on() const { return experts > 0; }
   /// Whether the rows of a round are sorted where they are multiplied. Otherwise a rank has them in this order before.

@@ -48,6 +48,20 @@ void DispatchRounds::set_mean() {
   find_rounds();
 }
 
+void DispatchRounds::set_worst() {
+  const std::int64_t of_first = std::min(dims_.per_token, dims_.local()), others = dims_.experts - dims_.local();
+  for (int rank = 0; rank < dims_.ranks; ++rank) {
+    const auto spread = [&](std::int64_t first, std::int64_t experts, std::int64_t rows) {
+      for (std::int64_t n = 0; n < experts; ++n)
+        counts_[at(rank * dims_.experts + first + n)] =
+            static_cast<std::int32_t>(rows * (n + 1) / experts - rows * n / experts);
+    };
+    spread(0, dims_.local(), tokens_ * of_first);
+    spread(dims_.local(), others, tokens_ * (dims_.per_token - of_first));
+  }
+  find_rounds();
+}
+
 std::int64_t DispatchRounds::rows_of(int rank) const {
   std::int64_t rows = 0;
   for (std::int64_t e = rank * dims_.local(); e < (rank + 1) * dims_.local(); ++e) {

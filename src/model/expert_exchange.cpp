@@ -52,7 +52,14 @@ WeightedRows allocate_rows(std::int64_t rows, const Dims& d, tensor::Arena& aren
 
 ExpertExchange::ExpertExchange(const Dims& dims, int group_rank)
     : d_(dims), group_rank_(group_rank), rounds_(dims.experts, dims.tokens_local(), group_rank) {
-  if (dims.experts.pushes) rounds_.set_mean();  // the host knows no more
+  if (dims.experts.pushes) expect_rows();  // the host knows no more
+}
+
+void ExpertExchange::expect_rows() const {
+  if (d_.experts.worst)
+    rounds_.set_worst();
+  else
+    rounds_.set_mean();
 }
 
 ExpertExchange::Scratch ExpertExchange::Scratch::allocate(const Dims& d, tensor::Arena& arena, tensor::Arena& pushed) {
@@ -108,7 +115,7 @@ std::int64_t ExpertExchange::begin(const Context& context, const Tensor& counts,
     const auto values = tensor::read_on_host(context.executor.exec(), counts, copy);
     rounds_.set({reinterpret_cast<const std::int32_t*>(values.data()), values.size() / sizeof(std::int32_t)});
   } else {
-    rounds_.set_mean();
+    expect_rows();
   }
   return rounds_.rounds();
 }
@@ -216,7 +223,7 @@ template <class Write>
 ExpertExchange::UnderWay ExpertExchange::push(const Context& context, const GroupPart& part, const WeightedRows& from,
                                               const WeightedRows& to, Exchange name, const Write& write) const {
   const bool back = name == Exchange::combine;
-  const std::int64_t rows = part.share_of(d_.experts.mean_rows(d_.tokens_local()));
+  const std::int64_t rows = d_.experts.worst ? part.tokens : part.share_of(d_.experts.mean_rows(d_.tokens_local()));
   const std::array<Tensor, 2> moved{Tensor{from.rows.data, {rows, d_.hidden}, from.rows.dtype},
                                     Tensor{from.weights.data, {rows}, DType::fp32}};
   const std::span<const Tensor> tensors = std::span(moved).first(to.weights.data == nullptr ? 1 : 2);
@@ -283,12 +290,14 @@ void ExpertExchange::all_to_all(const Context& context, const WeightedRows& out,
   const std::size_t count = in.weights.data == nullptr ? 1 : 2;
   const Exchange name = back ? Exchange::combine : Exchange::dispatch;
   const At at(context.executor, back ? Linear::fc2 : Linear::fc1);
+  // The description's bytes are those that a rank sends; under the worst routing the first rank receives more.
+  const bool more_arrive = d_.experts.worst && out.rows.rows() > in.rows.rows();
   auto part = context.timer().exchange(name);
   context.executor.run({.op = Collective::all_to_all,
                         .group = base::AxisSet::expert,
                         .ranks = d_.experts.ranks,
-                        .tensors = std::span(from).first(count),
-                        .own = std::span(into).first(count)},
+                        .tensors = std::span(more_arrive ? into : from).first(count),
+                        .own = std::span(more_arrive ? from : into).first(count)},
                        [&] { return context.expert_group->all_to_all(std::span(items).first(count), name_of(name)); });
 }
 

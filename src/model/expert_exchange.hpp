@@ -37,6 +37,9 @@ class DispatchRounds {
   /// As set(), of a group whose tokens choose all experts equally often, up to one. There is one round then, in which
   /// as many rows arrive at each rank as it sends.
   void set_mean();
+  /// As set(), of a group whose tokens all choose experts of the first rank, equally often, and, if it has fewer than a
+  /// token needs, equally often those of the other ranks. As many rows arrive at the first rank as are possible.
+  void set_worst();
   /// The rounds until every rank has its rows: the same number on all ranks of the group.
   std::int64_t rounds() const { return rounds_; }
 
@@ -173,6 +176,9 @@ class ExpertExchange {
                       const OverlappedProducts& products, const Multiply& multiply) const;
 
  private:
+  /// Sets the rounds of the routing that a step has whose host does not know it: ExpertDims::worst.
+  void expect_rows() const;
+
   /// A push under way, of one part of a round.
   using UnderWay = operation::Issued<comm::Request>;
   static constexpr int kMostParts = 16;

@@ -50,6 +50,7 @@ void add(Projection& to, const Projection& other, double times) {
 Projection simulated(train::Setup setup, std::int64_t micro_batches, const machine::Machine& machine,
                      const Settings& settings, const Case& of) {
   setup.layout.micro_batches = micro_batches;
+  setup.dims.experts.worst = settings.worst_routing;
   machine::Constants constants = of.constants;
   constants.computation /= settings.efficiency;
   const machine::Times times(machine, constants, settings.most_factor);
@@ -162,6 +163,15 @@ Projection project(const deck::Config& config, const machine::Machine& machine, 
     p.high_s = p.nominal_s * std::pow(p.high_s / p.nominal_s, keep);
   }
   return p;
+}
+
+std::optional<WorstRouting> worst_routing(const deck::Config& config, const machine::Machine& machine,
+                                          const Settings& settings) {
+  const model::Dims dims = train::Setup::make(config, 0, 1).dims;
+  if (dims.experts.ranks == 1 || dims.experts.routing == deck::MoeRouting::balanced) return std::nullopt;
+  Settings worst = settings;
+  worst.worst_routing = true;
+  return WorstRouting{project_nominal(config, machine, worst).nominal_s, dims.experts.most_rounds(dims.tokens_local())};
 }
 
 double normal_quantile(double p) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Settings {
   double efficiency = 1;  ///< times of products, attention and kernels are divided by it
   double most_factor = machine::Times::kMostFactor;
   const Structure* structure = nullptr;  ///< of another training stack; null: shard8's own step
+  bool worst_routing = false;            ///< of experts: model::ExpertDims::worst
 };
 
 /// Constants of a projection that are not known exactly (docs/projection.md, "How sure it is").
@@ -76,6 +78,16 @@ inline constexpr double kMostSpread = 1.25;
 Projection project(const deck::Config& config, const machine::Machine& machine, const Settings& settings);
 /// As project(), the nominal case alone: low_s and high_s are nominal_s.
 Projection project_nominal(const deck::Config& config, const machine::Machine& machine, const Settings& settings);
+
+/// The step if every token chooses experts of one rank of its expert group, which is then the simulated one.
+struct WorstRouting {
+  double nominal_s = 0;
+  std::int64_t rounds = 0;  ///< of dispatch in a layer
+};
+/// As project_nominal(). Nothing where routing cannot be uneven between ranks: without experts, with one rank in an
+/// expert group, and for moe.routing = balanced.
+std::optional<WorstRouting> worst_routing(const deck::Config& config, const machine::Machine& machine,
+                                          const Settings& settings);
 
 /// x with Φ(x) = p, Φ the distribution function of the standard normal distribution, for 0 < p < 1, by bisection.
 double normal_quantile(double p);

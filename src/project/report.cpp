@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
 #include "machine/fields.hpp"
@@ -79,6 +80,9 @@ std::string surety_text(const Answer& a, const deck::Config& config, const Machi
       "\nprojected step time: low {}, nominal {}, high {}{}\n", seconds_text(p.low_s), seconds_text(p.nominal_s),
       seconds_text(p.high_s),
       p.narrowed ? fmt::format(" (both cut: the cases differ by more than {:.2f} times)", kMostSpread) : "");
+  if (a.worst)
+    text += fmt::format("projected step time at the worst routing, all tokens at one rank's experts: {}, {} a layer\n",
+                        seconds_text(a.worst->nominal_s), base::count(a.worst->rounds, "round", "rounds"));
   text += not_given_text(not_given(a, config, m));
   if (const auto automatic = deck::exchanges_with(config, profile::ExchangeMethod::automatic); !automatic.empty())
     text += fmt::format(
@@ -186,6 +190,7 @@ Json json_of(const Answer& a, const deck::Config& config, const Machine& machine
     }
   }
   if (a.unchanged) object["what_if"] = {{"changes", a.changes}, {"unchanged_s", a.unchanged->nominal_s}};
+  if (a.worst) object["worst_routing"] = {{"nominal_s", a.worst->nominal_s}, {"rounds", a.worst->rounds}};
   object["sensitivities"] = Json::array();
   for (const Sensitivity& s : a.sensitivities)
     object["sensitivities"].push_back({{"property", s.key}, {"halved_s", s.half_s}, {"doubled_s", s.double_s}});

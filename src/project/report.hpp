@@ -29,6 +29,7 @@ struct Answer {
   std::string changes{};                     ///< of --what-if, as given
   std::optional<Projection> unchanged{};     ///< the step without these changes
   std::vector<Sensitivity> sensitivities{};  ///< empty unless asked for
+  std::optional<WorstRouting> worst{};       ///< worst_routing()
 };
 
 /// The report of a run of the projected step, for readers of reports: one step, all ranks alike. Its verification is

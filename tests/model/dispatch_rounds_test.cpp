@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <tuple>
@@ -203,6 +204,22 @@ TEST(DispatchRounds, mean_rows_are_as_many_as_sent_in_one_round) {
     EXPECT_EQ(rounds.rounds(), 1);
     EXPECT_EQ(round.sent, group.dims.mean_rows(7));
     EXPECT_EQ(round.received, group.dims.mean_rows(7));
+  }
+}
+
+TEST(DispatchRounds, at_the_worst_routing_the_first_rank_gets_what_it_can_get) {
+  for (const int per_token : {2, 5}) {  // 5: more than the 3 experts of a rank
+    const Group group = group_of(4, 3, per_token, 7, 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      DispatchRounds rounds(group.dims, 7, rank);
+      rounds.set_worst();
+      EXPECT_EQ(rounds.rounds(), 1);
+      const auto round = rounds.round(0);
+      EXPECT_EQ(round.sent, group.dims.mean_rows(7));
+      const std::int64_t left = 7 * std::max(0, per_token - 3);  // of a rank, over the experts of three others
+      EXPECT_EQ(round.received, rank == 0 ? group.dims.most_rows(7) : 4 * (left * rank / 3 - left * (rank - 1) / 3))
+          << per_token << " a token, rank " << rank;
+    }
   }
 }
 
