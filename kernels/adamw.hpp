@@ -31,11 +31,11 @@ struct AdamwTensors {
   tensor::Tensor m, v;  ///< first and second moments, both fp32 or both bf16; computed in fp32, rounded to nearest even
   tensor::Tensor g;     ///< fp32: the gradient
   /// Empty, or u8 memory of square_segments() doubles for the rows and columns of g. The step overwrites them with the
-  /// sums of squares of g's segments (kernels/adamw.hpp), before g is multiplied by gradient_scale.
+  /// sums of squares of g's segments (see square_segments()), before g is multiplied by gradient_scale.
   tensor::Tensor squares = {};
 };
 
-/// The update of one shard. `weights` asks for an amax or a cast of the updated weights; empty: neither.
+/// The update of one shard. `weights` requests an amax or a cast of the updated weights; empty: neither.
 struct AdamwUpdate {
   AdamwTensors tensors;
   Outputs weights = {};
@@ -46,8 +46,8 @@ struct AdamwUpdate {
 inline constexpr std::size_t kAdamwAtOnce = 16;
 
 /// Updates one shard in one pass: m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g², p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + eps). p
-/// is the master, g the gradient times gradient_scale. All of this is fp32 without contraction to FMA; the bias
-/// corrections of m̂ and v̂ are computed in double. Weight decay is always applied: set weight_decay to 0 for a
+/// is the master, g the gradient times gradient_scale. All of these operations are fp32 without contraction to FMA; the
+/// bias corrections of m̂ and v̂ are computed in double. Weight decay is always applied: set weight_decay to 0 for a
 /// parameter that does not decay.
 /// The updated weights are p, or bf16(p) if `through_bf16`. With a remainder they are always the bf16 halves. If
 /// `weights.amax` is not empty, it becomes max(amax, amax of the updated weights). If `weights.quantized` is not empty,
@@ -57,16 +57,16 @@ inline constexpr std::size_t kAdamwAtOnce = 16;
 void adamw_step(const tensor::Exec& exec, const AdamwTensors& tensors, const AdamwScalars& scalars,
                 const Outputs& weights = {}, bool through_bf16 = false);
 /// Runs adamw_step for each update, with AdamwUpdate::decays. The results are the bits that separate calls give. On a
-/// device one kernel runs up to kAdamwAtOnce consecutive updates. Such updates must have equal types, and those that
-/// ask for a cast or an amax of their weights must ask for the same form; an update that asks for neither fits any
-/// form. Otherwise the next kernel begins.
+/// device one kernel runs up to kAdamwAtOnce consecutive updates. Updates of one kernel must have equal types, and
+/// updates that request a cast or an amax of their weights must request the same form; an update that requests neither
+/// fits any form. Otherwise the next kernel begins.
 void adamw_step_each(const tensor::Exec& exec, std::span<const AdamwUpdate> updates, const AdamwScalars& scalars,
                      bool through_bf16);
 
 /// Splits an fp32 master, of any shape, into a bf16 weight and an i16 remainder of the same count, without loss. weight
-/// is the upper half of bits(master) + 2^15: master rounded to nearest, ties away from zero. So it equals the rounding
-/// to nearest even but for exact ties. remainder = bits(master) − (bits(weight) << 16), between −2^15 and 2^15 − 1. A
-/// NaN becomes a quiet NaN with remainder 0. Other counts or dtypes are an Error(failed).
+/// is the upper half of bits(master) + 2^15: master rounded to nearest, ties away from zero. So the weight equals the
+/// rounding to nearest even but for exact ties. remainder = bits(master) − (bits(weight) << 16), between −2^15 and 2^15
+/// − 1. A NaN becomes a quiet NaN with remainder 0. Other counts or dtypes are an Error(failed).
 void split_master(const tensor::Exec& exec, const tensor::Tensor& weight, const tensor::Tensor& remainder,
                   const tensor::Tensor& master);
 /// Joins weight and remainder of split_master() to the fp32 master, bit for bit. A NaN stays NaN, but its payload may

@@ -45,13 +45,13 @@ void cast_each(const tensor::Exec& exec, std::span<const Cast> casts);
 /// numbers of elements, are an Error(failed).
 void add_gradients(const tensor::Exec& exec, const tensor::Tensor& sum, const tensor::Tensor& x);
 
-/// Sets all bytes to 0, which is zero in every dtype but e8m0. Any dtype.
+/// Sets all bytes to 0, which is zero in every dtype but e8m0. `out` may have any dtype.
 void fill_zero(const tensor::Exec& exec, const tensor::Tensor& out);
-/// Sets every element to 1. fp32, bf16, i32 or u8; any other dtype is an Error(failed).
+/// Sets every element to 1. `out` is fp32, bf16, i32 or u8; any other dtype is an Error(failed).
 void fill_one(const tensor::Exec& exec, const tensor::Tensor& out);
 
 /// Where a box lies in a global tensor: element (r, c) of the box has the global index offset + r·row_stride +
-/// c·col_stride. In elements.
+/// c·col_stride. Offset and strides count elements.
 struct GlobalIndex {
   std::int64_t offset = 0, row_stride = 0, col_stride = 1;
 };
@@ -68,7 +68,7 @@ std::uint64_t random_key(std::uint64_t seed, const char* name);
 /// Activation functions. All tensors of a call have one dtype, fp32 or bf16. Formulas are computed in fp32. `Outputs`
 /// says where a result is written: as it is, its amax, its FP8 cast.
 /// Backward can also recompute the result of forward, in the same pass where it can. `recomputed` says where to write
-/// the recomputed result; an empty `recomputed` asks for nothing. The recomputed result has the same bits as the result
+/// the recomputed result; an empty `recomputed` requests nothing. The recomputed result has the same bits as the result
 /// of forward for the same input.
 /// A tensor with another dtype or count than stated is an Error(failed).
 

@@ -20,16 +20,17 @@ namespace shard8::kernels {
 /// with fewer bits (kernels/cuda/gemm.hpp).
 ///
 /// FP8 scales. Blocks must run along the summed dimension: fprop reads x and w rowwise, dgrad reads dy rowwise and w
-/// columnwise, wgrad reads dy and x columnwise. One scale for the whole tensor serves both directions. So do 128×128
-/// blocks, which only weights have. Any other scaling is an error. On hosts one scale for the whole tensor multiplies
-/// the fp32 sum, as in cuBLASLt; block scales multiply the decoded elements, which is exact for powers of two.
+/// columnwise, wgrad reads dy and x columnwise. One scale for the whole tensor serves both directions. 128×128 blocks,
+/// which only weights have, serve both directions as well. Any other scaling is an error. On hosts one scale for the
+/// whole tensor multiplies the fp32 sum, as in cuBLASLt; block scales multiply the decoded elements, which is exact for
+/// powers of two.
 ///
 /// Hosts multiply fp32 by the BLAS; they decode bf16 and FP8 to fp32, one tile at a time, in `workspace`, and multiply
 /// in fp32. On NVIDIA's devices cuBLASLt multiplies, with the algorithms of workspace.libraries, which must be there.
-/// cuBLASLt reads FP8 operands only with the summed dimension contiguous. So the product first transposes the others in
-/// `workspace`; their extents and addresses must be multiples of 16. An operand that is stored transposed already
-/// (Operand::transposed) is read as it is; hosts refuse it. FP8 operands with blocks of 32 are decoded to bf16 on
-/// devices, an emulation; they must not be transposed.
+/// cuBLASLt reads FP8 operands only with the summed dimension contiguous. The product therefore first transposes the
+/// other FP8 operands in `workspace`; their extents and addresses must be multiples of 16. An operand that is stored
+/// transposed already (Operand::transposed) is read as it is; hosts refuse it. FP8 operands with blocks of 32 are
+/// decoded to bf16 on devices, an emulation; they must not be transposed.
 ///
 /// workspace.memory must have at least gemm_workspace_bytes() of u8. Arguments other than stated are an Error(failed)
 /// that names the operand and says what is allowed.
@@ -57,18 +58,18 @@ std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, st
                                  tensor::Scaling scaling = tensor::Scaling::none, bool transposed = false);
 
 /// The rows of matrices (R, ...) that belong to G groups: group g has rows first[g] … first[g] + rows[g] − 1. Groups do
-/// not overlap, and lie one behind the other in the order of g. A group may have no rows. Both are (G) i32 in the
-/// memory of the execution space, so on a device the host does not know them.
+/// not overlap, and lie one behind the other in the order of g. A group may have no rows. `first` and `rows` are (G)
+/// i32 in the memory of the execution space, so on a device the host does not know them.
 struct RowGroups {
   tensor::Tensor first, rows;
 };
 
 /// The three matrix products of G linear layers with weights w (G·N, K), one (N, K) below the other: rows of group g
-/// are multiplied by weight g. Dtypes, scales and the order of sums are those of kernels/gemm.hpp, with these
-/// differences:
+/// are multiplied by weight g. Dtypes, scales and the order of sums are those of gemm_fprop(), gemm_dgrad() and
+/// gemm_wgrad(), with these differences:
 /// - A weight with one scale for the whole tensor (Scaling::tensor) has one for each group: scale_inv (G).
 /// - N must be whole blocks of the weight's scaling.
-/// - Of FP8 operands each first[g] must be a multiple of kGroupedRowsMultiple, and of the rows of a block. wgrad may
+/// - For FP8 operands each first[g] must be a multiple of kGroupedRowsMultiple, and of the rows of a block. wgrad may
 ///   read rows behind a group's last one, up to the next multiple of these: their values must be 0.
 /// - Rows that belong to no group are not computed; what `y` and `dx` hold there afterwards is undefined.
 ///
@@ -76,7 +77,7 @@ struct RowGroups {
 /// the sizes and multiplies group by group. workspace.memory must have at least grouped_gemm_workspace_bytes() of u8.
 /// Arguments other than stated are an Error(failed) that names the operand and says what is allowed.
 
-/// Of FP8 operands the first row of each group is a multiple of this.
+/// The first row of each group of FP8 operands is a multiple of this number.
 inline constexpr std::int64_t kGroupedRowsMultiple = 16;
 
 /// y (R, N) = x (R, K) · w[g]ᵀ for the rows of each group g.

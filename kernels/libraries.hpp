@@ -21,7 +21,8 @@ std::string blas_description();
 
 /// On how many threads the BLAS runs a large product of a rank that has `threads` threads. A BLAS with threads of its
 /// own (pthreads) is given that number first, unless OPENBLAS_NUM_THREADS or GOTO_NUM_THREADS names one. Runs no
-/// product. 0 where the library does not tell: it is no OpenBLAS, or one without threads. On devices 0.
+/// product. Returns 0 where the library does not tell (another BLAS than OpenBLAS, or an OpenBLAS without threads) and
+/// on devices.
 int blas_threads(int threads);
 
 /// Makes the BLAS allocate its working memory now, on hosts; the BLAS keeps this memory for all later products.
@@ -90,9 +91,9 @@ class Libraries {
   Tuning tuning_ = Tuning::off;
 };
 
-/// While it lives, no algorithm is timed. It is for products whose sizes depend on the data: a rehearsal meets only
-/// some of these sizes, and times of those would decide how the results of a training are rounded. `libraries` may be
-/// null.
+/// While the object lives, no algorithm is timed. The class is for products whose sizes depend on the data: a rehearsal
+/// meets only some of these sizes, and times of those would decide how the results of a training are rounded.
+/// `libraries` may be null.
 class WithoutTuning {
  public:
   explicit WithoutTuning(Libraries* libraries) : libraries_(libraries) {
@@ -127,10 +128,10 @@ struct Workspace {
 /// spins; on a device a kernel of one block spins, so that all other multiprocessors are free.
 class Waiter {
  public:
-  /// `read_bandwidth`, in bytes a second: while it waits, it reads so much of its own memory(), as a kernel bound by
-  /// memory would; on a device by as many blocks as that takes. 0: it reads nothing. On a device the constructor times
-  /// what a kernel takes that waits for nothing, which wait() then subtracts. Throws Error(environment) when the memory
-  /// cannot be allocated.
+  /// `read_bandwidth`, in bytes a second: while the Waiter waits, it reads so much of its own memory(), as a kernel
+  /// bound by memory would; on a device by as many blocks as that takes. 0: it reads nothing. On a device the
+  /// constructor times what a kernel takes that waits for nothing, which wait() then subtracts. Throws
+  /// Error(environment) when the memory cannot be allocated.
   Waiter(const tensor::Exec& exec, double read_bandwidth);
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
@@ -139,9 +140,9 @@ class Waiter {
   /// Waits `seconds` in the order of the execution space; nothing for 0 or less. A wait on hosts that ends late makes
   /// the next one shorter, by up to 1 ms: the sum of many is right.
   void wait(const tensor::Exec& exec, double seconds);
-  /// Bytes that it reads, over and over; 0 without a bandwidth.
+  /// Bytes of memory that the Waiter reads over and over; 0 without a bandwidth.
   std::size_t memory() const;
-  /// Bytes that it has read so far on hosts; 0 on a device.
+  /// Bytes that the Waiter has read so far on hosts; 0 on a device.
   std::uint64_t bytes_read() const;
 
  private:

@@ -11,11 +11,11 @@
 /// A layer of experts: each token is sent to K of E experts, and their results are added with weights. A router
 /// chooses the experts. Each pair (token, k) has one row among the rows that the experts compute on. Rows are sorted by
 /// expert.
-/// In all functions: T tokens of this rank, E experts, K experts per token (1 ≤ K ≤ 64, K ≤ E), H hidden, F the
-/// experts' intermediate size, N rows. Tensors called i32 have DType::i32. token_weights (T) fp32 is 0 for padding
-/// tokens and not 0 for other tokens. Every sum is in FP32 unless stated otherwise, has a fixed order, and is rounded
-/// once. T, N and the number of rows of an argument may be 0. A tensor with another dtype or count than stated is an
-/// Error(failed).
+/// In all functions down to moe_balance(): T tokens of this rank, E experts, K experts per token (1 ≤ K ≤ 64, K ≤ E), H
+/// hidden, F the experts' intermediate size, N rows. Tensors called i32 have DType::i32. token_weights (T) fp32 is 0
+/// for padding tokens and not 0 for other tokens. Every sum is in FP32 unless stated otherwise, has a fixed order, and
+/// is rounded once. T, N and the number of rows of an argument may be 0. A tensor with another dtype or count than
+/// stated is an Error(failed).
 namespace shard8::kernels {
 
 /// The most experts per token.
@@ -31,10 +31,10 @@ struct MoeRouting {
 };
 
 /// Writes routing.probabilities and routing.weights, given logits (T, E) fp32. With `choose` it also writes
-/// routing.chosen: for each token the experts of its K largest logits, in descending order. Of equal logits the lower
-/// expert comes first, and a NaN counts as smaller than every number. Without `choose` it reads routing.chosen, whose
-/// experts must be distinct and in [0, E). The weights are computed as the softmax of the chosen logits, which is equal
-/// to the quotient of which MoeRouting::weights tells.
+/// routing.chosen: for each token the experts of its K largest logits, in descending order. Among equal logits the
+/// lower expert comes first, and a NaN counts as smaller than every number. Without `choose` it reads routing.chosen,
+/// whose experts must be distinct and in [0, E). The weights are computed as the softmax of the chosen logits, which is
+/// equal to the quotient of which MoeRouting::weights tells.
 void moe_route(const tensor::Exec& exec, const MoeRouting& routing, const tensor::Tensor& logits, bool choose);
 
 /// The balance of experts: coefficient · Σ_b Σ_e f·P over the B sequences of a micro-batch. f = E/(K·seq) · sums[0,b,e]
@@ -47,8 +47,8 @@ struct MoeBalance {
 };
 
 /// Writes dlogits (T, E), fp32 or bf16: the gradient of the logits, given dweights (T, K) fp32, the gradient of
-/// routing.weights. It has a part for the chosen experts, w_k·(dw_k − Σ_j w_j·dw_j). Unless balance.sums is empty, it
-/// also has a part for every expert, p_e·(dp_e − Σ_j p_j·dp_j), with dp_e the derivative of the balance:
+/// routing.weights. dlogits has a part for the chosen experts, w_k·(dw_k − Σ_j w_j·dw_j). Unless balance.sums is empty,
+/// dlogits also has a part for every expert, p_e·(dp_e − Σ_j p_j·dp_j), with dp_e the derivative of the balance:
 /// coefficient·E/(K·seq)·sums[0,b,e]/seq, where b is the token's sequence. Padding tokens get zeros, whatever their
 /// values are.
 void moe_route_backward(const tensor::Exec& exec, const tensor::Tensor& dlogits, const tensor::Tensor& dweights,
@@ -160,16 +160,16 @@ void moe_balance(const tensor::Exec& exec, const tensor::Tensor& balance, const 
 
 }  // namespace shard8::kernels
 
-/// Dispatch and combine of a layer of experts (kernels/moe.hpp) through the memory of all ranks of an expert group. The
-/// counts of rows are read by the kernels, so the host need not know them.
+/// Dispatch and combine of a layer of experts through the memory of all ranks of an expert group. The counts of rows
+/// are read by the kernels, so the host need not know them.
 ///
 /// Rank r of N holds the experts [r·E/N, (r+1)·E/N). The rows that a rank receives have an order: by expert, then by
 /// the rank that sends them, then as they are sorted there. Behind the rows of each expert are padding rows, until
 /// their number is a multiple of MoeDispatch::multiple. Round k brings the rows [k·R, (k+1)·R) of this order to each
 /// rank. With a multiple of 1 the rounds are those of model::DispatchRounds.
 ///
-/// In all functions: N ranks, E experts, R rows of a round, T tokens of this rank, K experts per token, H hidden.
-/// Tensors called i32 have DType::i32. T and all counts may be 0. A tensor with another count than stated is an
+/// In all functions from here on: N ranks, E experts, R rows of a round, T tokens of this rank, K experts per token, H
+/// hidden. Tensors called i32 have DType::i32. T and all counts may be 0. A tensor with another count than stated is an
 /// Error(failed). Each row that is written has one writer, so results do not depend on the order of threads.
 namespace shard8::kernels {
 

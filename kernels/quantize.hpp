@@ -36,7 +36,7 @@ struct CastOptions {
   /// Whether the output already has the block scales of an earlier cast of the same matrix. quantize_blocks then
   /// reports in CastCounts::scale_change by how much they change. Needs `counts`.
   bool compare_scales = false;
-  /// For quantize_transpose, as Outputs::transposed_alone.
+  /// Only quantize_transpose uses this option, as Outputs::transposed_alone.
   bool transposed_alone = false;
   /// (1) i32 in memory of the execution space: how many rows of x are cast, from the first row on. The other rows are
   /// not read, not counted and not written; what a transposed copy holds of them afterwards is undefined. The number
@@ -53,9 +53,9 @@ struct ScaleRule {
   bool power_of_2 = false;
 };
 
-/// amax (1) i32 = max(amax, amax of x). The amax of x is the largest |x| by the order of its bits, so a NaN wins. It is
-/// stored as the bits of an fp32 number. x is fp32 or bf16, of any shape. Of the options only through_bf16 and end are
-/// used.
+/// amax (1) i32 = max(amax, amax of x). The amax of x is the largest |x| by the order of its bits, so a NaN wins. The
+/// amax is stored as the bits of an fp32 number. x is fp32 or bf16, of any shape. Only the options through_bf16 and end
+/// are used.
 void amax(const tensor::Exec& exec, const tensor::Tensor& amax, const tensor::Tensor& x, const CastOptions& options);
 
 /// Current scaling: scale (n) fp32 follows by `rule` from amax (n), the bits of amaxes as i32. Where the rule gives no
@@ -104,8 +104,8 @@ struct BlockCasts {
   bool empty() const { return rowwise.empty() && columnwise.empty(); }
 };
 
-/// Writes the casts of x (R, C) that `out` asks for, as quantize_blocks does, and adds to `counts` (null: not counted)
-/// what they lost. One kernel writes both.
+/// Writes the casts of x (R, C) that `out` requests, as quantize_blocks does, and adds to `counts` (null: not counted)
+/// what the casts lost. One kernel writes both casts.
 void cast_in_blocks(const tensor::Exec& exec, const BlockCasts& out, const tensor::Tensor& x, CastCounts* counts);
 
 /// out (R, C) fp32 or bf16 = in.data · in.scale_inv of each element's block, rounded once. `in` is e4m3 or e5m2 with
@@ -117,14 +117,14 @@ void dequantize(const tensor::Exec& exec, const tensor::Tensor& out, const tenso
 void transpose_bytes(const tensor::Exec& exec, const tensor::Tensor& out, const tensor::Tensor& in);
 
 /// Where an operator writes its result (R, C), and in which forms. Every part may be empty and is not written then; a
-/// call must ask for at least one of plain, amax and quantized. The result is first rounded to the compute dtype, the
-/// dtype of the operator's inputs; all forms are made from the rounded result. They have the same bytes as the plain
-/// result followed by amax(), quantize() and transpose_bytes(). Tensors with other counts are an Error(failed).
+/// call must request at least one of plain, amax and quantized. The result is first rounded to the compute dtype, the
+/// dtype of the operator's inputs; all forms are made from the rounded result. The forms have the same bytes as the
+/// plain result followed by amax(), quantize() and transpose_bytes(). Tensors with other counts are an Error(failed).
 struct Outputs {
   tensor::Tensor plain;          ///< (R, C), compute dtype: the rounded result
   tensor::Tensor amax;           ///< (1) i32: becomes max(amax, amax of the result), as bits of fp32
   tensor::Operand quantized;     ///< (R, C), Scaling::tensor: cast(result·scale); its scale_inv becomes 1/scale
-  tensor::Tensor transposed;     ///< (C, R): the cast transposed; only beside `quantized`
+  tensor::Tensor transposed;     ///< (C, R): the cast transposed; only together with `quantized`
   tensor::Tensor scale;          ///< (1) fp32, read; needed with `quantized`
   CastCounts* counts = nullptr;  ///< what the cast lost is added here; null: not counted
   /// Casts of the result with block scales, in place of `amax` and `quantized`. `plain` must be there and is undefined

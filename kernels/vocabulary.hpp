@@ -12,10 +12,11 @@ namespace shard8::kernels {
 
 /// Vocabulary-parallel softmax cross entropy (Shoeybi et al. 2019), in parts that each compute on one rank. Between the
 /// parts the caller reduces over the tensor group, as each part says.
-/// In all of them: logits (T, V_local) fp32 has the columns [first_row, first_row + valid) of the vocabulary; columns
-/// from `valid` on are padding and count as −inf. row_max (T), sums (2, T) and weights (T) are fp32. targets (T) i32
-/// are token numbers in the whole vocabulary. A token of weight 0 is padding: its loss and its gradient are 0, whatever
-/// its logits are. A tensor with another dtype or count, or valid > V_local, is an Error(failed).
+/// In all functions of the cross entropy: logits (T, V_local) fp32 has the columns [first_row, first_row + valid) of
+/// the vocabulary; columns from `valid` on are padding and count as −inf. row_max (T), sums (2, T) and weights (T) are
+/// fp32. targets (T) i32 are token numbers in the whole vocabulary. A token of weight 0 is padding: its loss and its
+/// gradient are 0, whatever its logits are. A tensor with another dtype or count, or valid > V_local, is an
+/// Error(failed).
 
 /// Writes row_max (T) = the largest logit of each row over the valid columns; −inf if there are none. The caller then
 /// reduces row_max over the tensor group by MAX.

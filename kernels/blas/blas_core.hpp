@@ -9,8 +9,8 @@
 
 namespace shard8::kernels {
 
-/// A function of OpenBLAS, or null where the program is linked with another BLAS. It is looked up by name, so that
-/// programs link with any BLAS.
+/// A function of OpenBLAS, or null where the program is linked with another BLAS. The function is looked up by name, so
+/// that programs link with any BLAS.
 template <class F>
 F* openblas_function(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));

@@ -47,8 +47,8 @@ inline void require_count(const char* kernel, const char* name, const tensor::Te
                  count);
 }
 
-/// Where the number of rows is that a kernel works on. Null if `end` is empty: the kernel works on all rows. Throws
-/// Error(failed) unless `end` has one element.
+/// The address of the number of rows that a kernel works on. Null if `end` is empty: the kernel works on all rows.
+/// Throws Error(failed) unless `end` has one element.
 inline const std::int32_t* row_end(const char* kernel, const tensor::Tensor& end) {
   if (end.empty()) return nullptr;
   require_count(kernel, "end", end, 1);
@@ -60,19 +60,19 @@ inline void require_workspace(const char* kernel, const tensor::Tensor& workspac
   SHARD8_REQUIRE(workspace.bytes() >= bytes, "{}: workspace of {} bytes, {} needed", kernel, workspace.bytes(), bytes);
 }
 
-/// Whether a cast is asked for. (A shard without elements has no data, but still a scale.)
+/// Whether a cast is requested. (A shard without elements has no data, but still a scale.)
 inline bool has_cast(const Outputs& out) { return !out.quantized.empty() || !out.quantized.scale_inv.empty(); }
 
-/// Whether nothing is asked for.
+/// Whether nothing is requested.
 inline bool asks_for_nothing(const Outputs& out) { return out.plain.empty() && !has_cast(out) && out.amax.empty(); }
 
-/// The tensor that has the shape of the result. It has no elements if only an amax is asked for.
+/// The tensor that has the shape of the result. The tensor has no elements if only an amax is requested.
 inline const tensor::Tensor& result_of(const Outputs& out) {
   return out.plain.empty() && !out.quantized.empty() ? out.quantized.data : out.plain;
 }
 
 /// Throws Error(failed) unless the casts with block scales fit the result `out.plain` of `count` elements, and no cast
-/// with one scale and no amax is asked for beside them. `kernel` and `name` as in require_outputs.
+/// with one scale and no amax is requested as well. `kernel` and `name` as in require_outputs.
 inline void require_blocks(const char* kernel, const char* name, const Outputs& out, std::int64_t count) {
   require_count(kernel, name, out.plain, count);
   SHARD8_REQUIRE(out.amax.empty() && !has_cast(out),
@@ -89,7 +89,7 @@ inline void require_blocks(const char* kernel, const char* name, const Outputs& 
   check(out.blocks.columnwise, tensor::Scaling::column_128);
 }
 
-/// Throws Error(failed) unless something is asked for and each tensor fits a result of `count` elements. `kernel` and
+/// Throws Error(failed) unless something is requested and each tensor fits a result of `count` elements. `kernel` and
 /// `name` are the operator and its argument, for the message.
 inline void require_outputs(const char* kernel, const char* name, const Outputs& out, std::int64_t count) {
   if (!out.plain.empty() || (!has_cast(out) && out.amax.empty())) require_count(kernel, name, out.plain, count);

@@ -29,8 +29,8 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
 };
 
-/// The three products of kernels/gemm.hpp as Product. Only wgrad_product checks: it throws Error(failed) unless dw is
-/// fp32.
+/// The three products of kernels/gemm.hpp as Product. Only wgrad_product checks its arguments: it throws Error(failed)
+/// unless dw is fp32.
 Product fprop_product(const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
                       const tensor::Tensor& bias);
 Product dgrad_product(const tensor::Tensor& dx, const tensor::Operand& dy, const tensor::Operand& w, bool accumulate);
@@ -76,8 +76,8 @@ void multiply_each_dgrad(const tensor::Exec& exec, const tensor::Tensor& dx, con
 
 /// A function that returns `count` rows of dy or x, from row `first` on, in the form in which gemm_wgrad reads them.
 using RowsOf = std::function<tensor::Operand(const tensor::Operand& m, std::int64_t first, std::int64_t count)>;
-/// Of a group without rows without `accumulate`, dw is set to zeros. `rows_of` is asked for dy's rows and then for x's,
-/// rounded up to rows_multiple().
+/// Without `accumulate` the dw of a group without rows is set to zeros. `rows_of` is called for dy's rows and then for
+/// x's, rounded up to rows_multiple().
 void multiply_each_wgrad(const tensor::Exec& exec, const tensor::Tensor& dw, const tensor::Operand& dy,
                          const tensor::Operand& x, const KnownGroups& groups, bool accumulate,
                          const Workspace& workspace, const RowsOf& rows_of = &tensor::Operand::slice);

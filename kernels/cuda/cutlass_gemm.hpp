@@ -9,8 +9,9 @@
 
 #include "kernels/cuda/lt_key.hpp"
 
-/// FP8 products with block scales by kernels of CUTLASS, beside those of cuBLASLt. Operands, scales and sums are those
-/// of LtGemm: sums of 128 products are scaled and added in fp32, in one order, so equal operands give equal bits.
+/// FP8 products with block scales by kernels of CUTLASS, in addition to those of cuBLASLt. Operands, scales and sums
+/// are those of LtGemm: sums of 128 products are scaled and added in fp32, in one order, so equal operands give equal
+/// bits.
 namespace shard8::kernels::cuda {
 
 /// The version of the CUTLASS headers that this build was compiled with, as CUTLASS numbers it: 450 is 4.5.0. 0 in a

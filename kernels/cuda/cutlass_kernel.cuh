@@ -20,7 +20,7 @@
 namespace shard8::kernels::cuda {
 
 /// A persistent kernel of CUTLASS for compute capability 9.0: two warpgroups multiply, each 128 rows of a tile of
-/// 256×128, and one loads. Of the tiles and clusters that were timed on an H200 this one was the fastest for all
+/// 256×128, and one loads. This tile was the fastest of the tiles and clusters that were timed on an H200, for all
 /// products of a Llama-3 8B. `Left`: dtype of the left factor. `kTiles`: the right factor has 128×128 scales, else
 /// 1×128. `Added`: dtype of what may be added, or void.
 template <class Left, bool kTiles, class Added, class Out>

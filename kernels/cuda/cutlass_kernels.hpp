@@ -7,7 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The kernels themselves, one source file a family: they take minutes to compile and see no other part of shard8.
+/// CUTLASS's kernels for one product (cutlass_kernels.cu). The kernels take minutes to compile, so their sources see no
+/// other part of shard8.
 namespace shard8::kernels::cuda {
 
 /// out (rows, cols) = left (rows, depth) · right (cols, depth)ᵀ [+ added (rows, cols)], all row-major and in device
@@ -45,16 +46,16 @@ std::int32_t cutlass_kernels_version();
 
 }  // namespace shard8::kernels::cuda
 
-/// CUTLASS's kernels that multiply many matrices in one launch, one source file a family: they take minutes to compile
-/// and see no other part of shard8.
+/// CUTLASS's kernels that multiply many matrices in one launch: fprop and dgrad in grouped_products.cu, wgrad in
+/// grouped_wgrad.cu.
 namespace shard8::kernels::cuda {
 
 /// Product g of `groups`: out (rows, cols) [+]= alpha[g] · left (rows, depth) · right (cols, depth)ᵀ. All arrays have
 /// an element for each product, lie in device memory and may be written by work that was enqueued before.
 struct GroupedProblem {
   int groups = 0;
-  const std::int32_t* shapes = nullptr;      ///< (groups, 3): rows, cols, depth. Of products without rows nothing is
-                                             ///< read or written; all others need a depth of at least 1
+  const std::int32_t* shapes = nullptr;      ///< (groups, 3): rows, cols, depth. Nothing is read or written for
+                                             ///< products without rows; all others need a depth of at least 1
   const void* const* left = nullptr;         ///< addresses, multiples of 16
   const void* const* right = nullptr;        ///< addresses, multiples of 16
   void* const* out = nullptr;                ///< addresses, multiples of 16
@@ -69,13 +70,13 @@ struct GroupedProblem {
   void* workspace = nullptr;                     ///< aligned to 256 bytes
   std::size_t workspace_bytes = 0;
   int multiprocessors = 0;  ///< as many blocks run
-  bool clusters = true;  ///< blocks may run as clusters. Not while other kernels use some multiprocessors: they would
-                         ///< leave single ones free, on which no cluster fits
-  int swizzle = 1;       ///< CUTLASS's: so many rows of tiles are computed side by side, to share what caches hold
+  bool clusters = true;     ///< blocks may run as clusters. False while other kernels use some multiprocessors: these
+                            ///< kernels leave single multiprocessors free, on which no cluster fits
+  int swizzle = 1;          ///< CUTLASS's: so many rows of tiles are computed side by side, to share what caches hold
 };
 
 // Each function enqueues the products for one pair of formats and layouts, and returns whether CUTLASS and the device
-// took them. They need at most kGroupedMapsBytes (kernels/planned/device_memory.hpp) of workspace.
+// took them. The products of one call need at most kGroupedMapsBytes (kernels/planned/device_memory.hpp) of workspace.
 
 /// bf16, both with contiguous depth; writes bf16.
 [[nodiscard]] bool run_grouped_bf16_fprop(cudaStream_t stream, const GroupedProblem& problem);

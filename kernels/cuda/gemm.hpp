@@ -26,8 +26,8 @@ namespace shard8::kernels::cuda {
 ///   mxfp8        decoded to bf16
 ///
 /// FP8 products with one scale for the whole tensor use fast accumulation in fprop: its error is small compared with
-/// the error of the cast. In dgrad and wgrad partial sums are moved to fp32. These are TransformerEngine's defaults.
-/// `memory` must have gemm_memory_bytes(); too little is an Error(failed).
+/// the error of the cast. In dgrad and wgrad partial sums are moved to fp32. Both choices are TransformerEngine's
+/// defaults. `memory` must have gemm_memory_bytes(); too little is an Error(failed).
 
 /// y (T, N) = x (T, K) · w (N, K)ᵀ [+ bias (N)] [+ residual (T, N), of y's dtype; K must not be 0]. FP8 operands with a
 /// residual and an fp32 bias are an Error(failed).
@@ -43,9 +43,9 @@ void gemm_wgrad(LtGemm& gemm, cudaStream_t stream, const tensor::Tensor& dw, con
 
 }  // namespace shard8::kernels::cuda
 
-/// The products of kernels/gemm.hpp by CUTLASS's kernels, which read the sizes of groups on the device. Callers
-/// must have checked the arguments; all tensors are in the device's memory. Operands are read as kernels/cuda/gemm.hpp
-/// says: FP8 with the summed dimension contiguous, so the weights of dgrad, and operands of wgrad that do not lie
+/// The grouped products of kernels/gemm.hpp by CUTLASS's kernels, which read the sizes of groups on the device. Callers
+/// must have checked the arguments; all tensors are in the device's memory. FP8 operands are read with the summed
+/// dimension contiguous, as by gemm_fprop() above, so the weights of dgrad, and operands of wgrad that do not lie
 /// transposed, are transposed in the workspace, all groups at once. fprop of FP8 operands uses fast accumulation.
 namespace shard8::kernels::cuda {
 
@@ -53,8 +53,9 @@ namespace shard8::kernels::cuda {
 /// (outputs, inputs), on the current device. Never in a build without CUTLASS.
 bool has_grouped_kernel(tensor::DType operands, tensor::Scaling scaling, std::int64_t inputs, std::int64_t outputs);
 
-// Each enqueues the product on `stream` and returns true; if no kernel takes it, nothing is enqueued that changes the
-// result, and false is returned. `workspace` must have grouped_gemm_memory_bytes(); too little is an Error(failed).
+// Each function enqueues the product on `stream` and returns true; if no kernel takes it, nothing is enqueued that
+// changes the result, and false is returned. `workspace` must have grouped_gemm_memory_bytes(); too little is an
+// Error(failed).
 
 [[nodiscard]] bool grouped_gemm_fprop(cudaStream_t stream, const tensor::Tensor& y, const tensor::Operand& x,
                                       const tensor::Operand& w, const RowGroups& groups, const Workspace& workspace);
@@ -109,7 +110,8 @@ class WorkspaceParts {
 /// The kernels that prepare operands for cuBLASLt.
 namespace shard8::kernels::cuda {
 
-/// Every row of out (rows, cols) = bias (cols). Both are fp32 or bf16; the bias is converted if the dtypes differ.
+/// Every row of out (rows, cols) = bias (cols). Row and bias are fp32 or bf16; the bias is converted if the dtypes
+/// differ.
 void broadcast_bias(cudaStream_t stream, void* out, tensor::DType out_dtype, const void* bias, tensor::DType bias_dtype,
                     std::int64_t rows, std::int64_t cols);
 
@@ -136,11 +138,11 @@ struct LastRows {
 void transpose_bytes(cudaStream_t stream, void* out, const void* in, std::int64_t rows, std::int64_t cols,
                      std::int64_t count = 1, LastRows last = {});
 
-/// out (R, pitch) = in (R, C), and zeros from column C on. For block scales.
+/// out (R, pitch) = in (R, C), and zeros from column C on. The matrices are block scales.
 void pad_scales(cudaStream_t stream, float* out, const float* in, std::int64_t rows, std::int64_t cols,
                 std::int64_t pitch);
 
-/// out (C, pitch) = in (R, C)ᵀ, and zeros from column R on. For block scales.
+/// out (C, pitch) = in (R, C)ᵀ, and zeros from column R on. The matrices are block scales.
 void transpose_scales(cudaStream_t stream, float* out, const float* in, std::int64_t rows, std::int64_t cols,
                       std::int64_t pitch);
 

@@ -123,8 +123,8 @@ class GroupedGemm {
 
 using OneBlock = cute::Shape<cute::_1, cute::_1, cute::_1>;
 
-/// Without scales, or with alpha alone. `Schedule`: Cooperative or Pingpong. `kFast`: FP8 products accumulate with
-/// fewer bits.
+/// Grouped products without scales, or with alpha alone. `Schedule`: Cooperative or Pingpong. `kFast`: FP8 products
+/// accumulate with fewer bits.
 template <class Left, class LeftLayout, class Right, class RightLayout, class Out, bool kAccumulate, class Tile,
           class Schedule, bool kFast = false, class Cluster = OneBlock>
 using GroupedKernel = GroupedGemm<Left, LeftLayout*, Right, RightLayout*, Out, kAccumulate, Tile,

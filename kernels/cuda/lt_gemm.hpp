@@ -47,8 +47,8 @@ class LtGemm {
 
   /// Enqueues the product. Throws Error(environment) if no algorithm runs.
   void run(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args);
-  /// Chooses an algorithm for the product if it has none. It then runs the product as LtTuning says, and `out` is
-  /// overwritten. Returns false if no algorithm runs; status 15 (not supported) counts as not running.
+  /// Chooses an algorithm for the product if it has none. The function then runs the product as LtTuning says, and
+  /// `out` is overwritten. Returns false if no algorithm runs; status 15 (not supported) counts as not running.
   [[nodiscard]] bool try_prepare(cudaStream_t stream, const LtGemmKey& key, const LtGemmArgs& args);
 
   /// The algorithm chosen for a key. Throws base::Error if the product was never run.

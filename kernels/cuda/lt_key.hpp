@@ -28,8 +28,8 @@ enum class LtScaling : std::uint8_t {
 struct LtFactor {
   tensor::DType dtype = tensor::DType::bf16;
   LtScaling scaling = LtScaling::none;
-  /// Whether it is stored as (outer, depth), row-major. Otherwise it is stored transposed, as (depth, outer),
-  /// row-major. cuBLASLt reads FP8 only as (outer, depth).
+  /// Whether the factor is stored as (outer, depth), row-major. Otherwise the factor is stored transposed, as (depth,
+  /// outer), row-major. cuBLASLt reads FP8 only as (outer, depth).
   bool depth_contiguous = true;
 
   auto operator<=>(const LtFactor&) const = default;
@@ -39,8 +39,8 @@ struct LtFactor {
 std::string_view name_of(LtScaling scaling);
 
 /// A product out (rows, cols) [+]= left (rows, depth) · right (cols, depth)ᵀ [+ bias (cols)] [+ addend (rows, cols)].
-/// All are dense and row-major; sums are accumulated in fp32. The key holds all that the choice of an algorithm depends
-/// on. A key is plain bytes, so that ranks can send it.
+/// All matrices are dense and row-major; sums are accumulated in fp32. The key holds all that the choice of an
+/// algorithm depends on. A key is plain bytes, so that ranks can send it.
 struct LtGemmKey {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -51,9 +51,9 @@ struct LtGemmKey {
   bool accumulate = false;  ///< for an fp32 output only
   bool bias = false;        ///< a bias is added; it has bias_dtype()
   bool addend = false;      ///< an addend of the output's dtype is added; not with accumulate
-  /// Whether sums stay in the tensor cores, which keep fewer bits. For FP8 with tensor scaling only.
+  /// Whether sums stay in the tensor cores, which keep fewer bits. Allowed for FP8 with tensor scaling only.
   bool fast_accumulation = false;
-  /// In bytes: a power of two that divides the address of every matrix, from the element's size to 256.
+  /// The alignment in bytes: a power of two that divides the address of every matrix, from the element's size to 256.
   std::int32_t alignment = 256;
 
   auto operator<=>(const LtGemmKey&) const = default;

@@ -179,7 +179,7 @@ class Search {
     return LtCandidate{algorithm, *workspace, {}};
   }
 
-  // Asks which configurations are supported, in an order that mixes them. So a time limit does not leave out a whole
+  // Queries which configurations are supported, in an order that mixes them. So a time limit does not leave out a whole
   // class of configurations.
   std::vector<LtCandidate> supported() {
     std::vector<Configurations> algorithms;
@@ -223,7 +223,7 @@ class Search {
     return timed;
   }
 
-  // Configurations with the depth split. Partial sums are fp32 only, as candidates() asks of the heuristic.
+  // Configurations with the depth split. Partial sums are fp32 only, as candidates() requires of the heuristic.
   std::vector<LtCandidate> splits_of(const std::vector<Timed>& timed) {
     std::vector<LtCandidate> result;
     for (const Timed& t : timed) {

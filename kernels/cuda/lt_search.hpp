@@ -35,7 +35,7 @@ class LtTimer {
 
 /// How long a search may take for one product. Configurations that a limit leaves out are counted.
 struct LtSearchLimits {
-  double check_seconds = 10.0;  ///< for asking cuBLASLt which configurations are supported
+  double check_seconds = 10.0;  ///< for querying cuBLASLt which configurations are supported
   double run_seconds = 10.0;    ///< for running each supported configuration once
 };
 

@@ -72,8 +72,8 @@ bool on_16_bytes(std::initializer_list<const void*> pointers) {
                      [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
 }
 
-/// Bytes of shared memory that a block may have on the current device; 0 if it has no clusters of blocks. A thread asks
-/// again only when its device has changed.
+/// Bytes of shared memory that a block may have on the current device; 0 if it has no clusters of blocks. A thread
+/// queries the device again only when the thread's device has changed.
 std::size_t shared_with_clusters() {
   int device = 0;
   SHARD8_CUDA_CHECK(cudaGetDevice(&device));
@@ -132,8 +132,8 @@ Kernel any_kernel_of(const NormForward& norm) {
                                : kernel_of<NormOutputs<void, false, false>>(norm);
 }
 
-/// How many clusters the current device runs at once. A thread asks once for each kernel and size, and must not change
-/// its device afterwards.
+/// How many clusters the current device runs at once. A thread queries the device once for each kernel and size, and
+/// must not change its device afterwards.
 int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
   struct Answer {
     Kernel kernel;
@@ -146,7 +146,7 @@ int clusters_at_once(const Kernel& kernel, const cudaLaunchConfig_t& config) {
     if (answer.kernel == kernel && answer.blocks == blocks) return answer.clusters;
   }
   int clusters = 0;
-  // A function may ask for less at one call than at another, so its limit is that of the device.
+  // A function may need less memory at one call than at another, so its limit is that of the device.
   SHARD8_CUDA_CHECK(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(shared_with_clusters())));
   SHARD8_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config));

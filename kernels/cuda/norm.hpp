@@ -12,7 +12,7 @@
 namespace shard8::kernels::cuda {
 
 /// The arguments of norm_forward: the forward of a norm of bf16 over rows of `hidden` elements, as kernels/norm.hpp and
-/// kernels/quantize.hpp state. All pointers are to the device's memory. A null pointer means: not asked for.
+/// kernels/quantize.hpp state. All pointers are to the device's memory. A null pointer: the result is not requested.
 struct NormForward {
   void* x;             ///< bf16 (rows, hidden)
   const void* weight;  ///< bf16 (hidden)
@@ -34,10 +34,10 @@ struct NormForward {
   unsigned long long *saturated, *flushed;
 };
 
-/// Whether norm_forward takes these arguments. It needs a device with clusters of blocks (compute capability 9.0); a
-/// multiple of 32 rows; a row that one cluster holds (a multiple of 512 columns up to 4096, or of 1024 up to 8192);
-/// pointers aligned to 16 bytes. It cannot write both the plain result and a transposed cast. A cast with scales of
-/// blocks is written alone, and in e4m3.
+/// Whether norm_forward takes these arguments. The kernel needs a device with clusters of blocks (compute capability
+/// 9.0); a multiple of 32 rows; a row that one cluster holds (a multiple of 512 columns up to 4096, or of 1024 up to
+/// 8192); pointers aligned to 16 bytes. The kernel cannot write both the plain result and a transposed cast. A cast
+/// with scales of blocks is written alone, and in e4m3.
 bool has_norm_forward(const NormForward& norm);
 
 /// Runs the norm; has_norm_forward(norm) must be true. Reads x once, or each partial sum once. Reads rows of x again if

@@ -150,7 +150,7 @@ struct NormRows {
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  /// The prefetched rows, or their sums, which it also writes.
+  /// The prefetched rows, or their sums, which the function also writes.
   __device__ __forceinline__ void load_prefetched(Rows& rows, [[maybe_unused]] std::int64_t first_row) const {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     [[maybe_unused]] auto* to = reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(at.x) + offset(first_row));
@@ -318,7 +318,7 @@ struct NormRows {
     }
     return scale;
   }
-  /// Counts what saturates. This is rare, so rows are read and computed a second time here; write() then needs no
+  /// Counts what saturates. Saturation is rare, so rows are read and computed a second time here; write() then needs no
   /// registers for it.
   __device__ __forceinline__ void count_saturated(const Row& row, std::int64_t first_row, float scale,
                                                   NormCounts& counts) const {

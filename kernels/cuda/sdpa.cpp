@@ -18,7 +18,7 @@ enum class Direction { forward, backward };
 constexpr std::int64_t kElement = 2;  ///< bytes of BF16
 constexpr int kTimedEngines = 6;
 
-/// Why this version of cuDNN is not asked for the shape; empty if it is asked.
+/// Why this version of cuDNN is not used for the shape; empty if cuDNN is tried.
 std::string rule_against(const AttentionShape& s) {
   constexpr std::size_t kOldest = 91002, kOldestForAnyLength = 91600;
   const auto version = cudnnGetVersion();

@@ -14,7 +14,7 @@
 namespace shard8::kernels::cuda {
 
 /// The operands of a call, in the device's memory, laid out as kernels/attention.hpp states. lse is FP32, all others
-/// are BF16. All are aligned to 16 bytes.
+/// are BF16. All operands are aligned to 16 bytes.
 struct SdpaForward {
   void* o;
   float* lse;

@@ -16,13 +16,13 @@ using tensor::BFloat16;
 using tensor::SumOfPartials;
 using tensor::Tensor;
 
-/// Whether y asks for nothing but a cast to e4m3 with 1×128 blocks.
+/// Whether y requests nothing but a cast to e4m3 with 1×128 blocks.
 bool only_row_blocks(const Outputs& y) {
   return !y.blocks.rowwise.empty() && y.blocks.columnwise.empty() && y.blocks.rowwise.data.dtype == tensor::DType::e4m3;
 }
 
 /// The arguments of cuda::norm_forward for x (T, H) in bf16 and the outputs y. RMSNorm has neither mean nor bias: both
-/// are null. Casts with block scales are left out unless only_row_blocks(). If y asks for the plain result and a
+/// are null. Casts with block scales are left out unless only_row_blocks(). If y requests the plain result and a
 /// transposed cast, the transposed cast is left out: that kernel cannot write both.
 cuda::NormForward describe(const char* kernel, const Outputs& y, const Tensor* mean, const Tensor& rstd,
                            const SumOfPartials& x, const Tensor& weight, const Tensor* bias, float eps) {

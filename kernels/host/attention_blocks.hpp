@@ -23,8 +23,8 @@ static_assert(kBlock % (2 * kLanes) == 0);
 /// n rounded up to whole vectors.
 constexpr std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// Extents and strides of one call, and offsets of a head's part of a token's row. In elements. Throws Error(failed)
-/// unless kv_heads divides heads.
+/// Extents and strides of one call, and offsets of a head's part of a token's row, all counted in elements. Throws
+/// Error(failed) unless kv_heads divides heads.
 struct AttentionLayout {
   AttentionShape shape;
   std::int64_t group, blocks, padded_dim, qkv_stride, out_stride;
@@ -137,7 +137,7 @@ void add_over_queries(float* c, const float* p, const float* b, std::int64_t key
                       std::int64_t width, bool diagonal, bool accumulate);
 
 /// How a pass is cut into tasks. Both ways compute the same block products, and add them in the same order to every
-/// sum. So both give the same bits.
+/// sum. Both ways therefore give the same bits.
 struct AttentionPlan {
   std::int64_t workers = 1;        ///< how many threads take tasks; each has its own scratch
   bool whole_heads = true;         ///< a task is a (sequence, kv head); otherwise a block of queries or of keys
@@ -145,8 +145,8 @@ struct AttentionPlan {
 };
 
 /// The plan of a pass on `threads` threads whose workers use Scratch. `whole` and `by_blocks` are the work of the two
-/// ways, in any unit. Whole heads need less work, but there may be too few of them for the threads. They are chosen
-/// unless their last round leaves threads idle for so long that cutting by blocks is faster.
+/// ways, in any unit. Whole heads need less work, but there may be too few of them for the threads. Whole heads are
+/// chosen unless their last round leaves threads idle for so long that cutting by blocks is faster.
 template <class Scratch>
 AttentionPlan plan_pass(const AttentionShape& shape, std::int64_t threads, std::int64_t whole, std::int64_t by_blocks) {
   const AttentionLayout at(shape);

@@ -33,7 +33,7 @@ struct Arrays {
   const T* qkv;
 };
 
-/// Turns scores into exp(score − running maximum), and rescales outputs and sums so far to the new maximum.
+/// Replaces scores by exp(score − running maximum), and rescales outputs and sums so far to the new maximum.
 void softmax_block(const Scratch& s, std::int64_t keys, std::int64_t dim, bool first) {
   alignas(64) float largest[kBlock], factor[kBlock], sum[kBlock];
 #pragma omp simd

@@ -37,15 +37,15 @@ inline void sgemm(float* c, std::int64_t stride, const BlasOperand& a, const Bla
 /// Rows and columns of the tiles in which bf16 and FP8 matrices are decoded.
 inline constexpr std::int64_t kProductTile = 1024;
 
-/// Decodes tiles of one factor to fp32: its elements times the scales of their blocks. It keeps the last tile, so a
-/// tile that is asked for twice in a row is decoded once.
+/// Decodes tiles of one factor to fp32: its elements times the scales of their blocks. A DecodedTile keeps its last
+/// tile, so a tile that is requested twice in a row is decoded once.
 class DecodedTile {
  public:
   /// `scale` multiplies every element of a matrix without block scales. The scale_inv of Scaling::tensor is not applied
   /// here. `memory` must hold the largest tile.
   DecodedTile(const Factor& factor, float scale, float* memory) : factor_(factor), scale_(scale), memory_(memory) {}
 
-  /// Rows [i, i + ni) and columns [j, j + nj) of op(factor), in `memory`. Valid until the next call.
+  /// Rows [i, i + ni) and columns [j, j + nj) of op(factor), in `memory`. The result is valid until the next call.
   BlasOperand get(const tensor::Exec& exec, std::int64_t i, std::int64_t ni, std::int64_t j, std::int64_t nj);
 
  private:

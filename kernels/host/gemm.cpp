@@ -52,8 +52,9 @@ void multiply_fp32(const Exec& exec, const Product& p) {
         1.0f, set || p.accumulate ? 1.0f : 0.0f);
 }
 
-/// The scales of factors with one scale each. Their product multiplies the sum. If the product is not a normal number,
-/// the first scale multiplies the elements of the first factor instead: digits, or a NaN, would be lost otherwise.
+/// The scales of factors with one scale each. The product of the two scales multiplies the sum. If the product is not a
+/// normal number, the first scale multiplies the elements of the first factor instead: digits, or a NaN, would be lost
+/// otherwise.
 struct TensorScales {
   float first = 1.0f, sum = 1.0f;
 };
@@ -66,7 +67,7 @@ TensorScales tensor_scales(const Product& p) {
   return apart ? TensorScales{a, b} : TensorScales{1.0f, a * b};
 }
 
-/// The tiles of the output. They are computed in fp32 and written in the output's dtype.
+/// The tiles of the output. The tiles are computed in fp32 and written in the output's dtype.
 class ResultTiles {
  public:
   ResultTiles(const Product& p, float* memory) : p_(p), memory_(p.c.dtype == tensor::DType::bf16 ? memory : nullptr) {}

@@ -59,7 +59,7 @@ int blas_threads(int threads) {
         set(threads);
       return count();
     case kOpenMP:
-      return threads;  // the BLAS asks OpenMP at each product, and has no number of its own
+      return threads;  // the BLAS queries OpenMP at each product, and has no number of its own
     default:
       return 0;
   }
@@ -103,7 +103,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-/// Chosen: larger than the caches of a core, small beside what a rank holds.
+/// Chosen: larger than the caches of a core, small compared with what a rank holds.
 constexpr std::size_t kMemory = std::size_t{32} << 20;
 constexpr std::size_t kPiece = std::size_t{64} << 10;  ///< bytes that are read at a time
 /// Chosen: Linux wakes a thread up to 50 us late, and by as much later under load.

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <utility>
 
-/// Small matrix products of operands in cache, for the blocks of attention. They use the compiler's vectors (GCC,
-/// Clang), as wide as the build's instruction set has. Every element of c is one sum over k in ascending order, so
-/// results do not depend on how a block is cut into tiles.
+/// Small matrix products of operands in cache, for the blocks of attention. The products use the compiler's vectors
+/// (GCC, Clang), as wide as the build's instruction set has. Every element of c is one sum over k in ascending order,
+/// so results do not depend on how a block is cut into tiles.
 namespace shard8::kernels {
 
 #if defined(__AVX512F__)

@@ -109,7 +109,7 @@ template <class E, class Master, class Moment>
 struct Shard {
   OutputWriter<E> out;
   Step<Master, Moment> step;
-  double* squares = nullptr;  ///< the sums of squares of the gradient's segments; null where none are asked for
+  double* squares = nullptr;  ///< the sums of squares of the gradient's segments; null where none are requested
   SquareSegments segments;
   std::int64_t count = 0;
   bool fits = false;  ///< whether its memory can be read in packs of kPack<float> elements

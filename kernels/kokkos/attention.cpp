@@ -19,7 +19,7 @@ namespace shard8::kernels {
 namespace {
 
 constexpr int kStep = 32;
-/// The level of Kokkos' scratch. On devices level 0, the fast memory. On hosts level 0 is too small for two blocks and
+/// The level of Kokkos' scratch: on devices level 0, the fast memory. On hosts level 0 is too small for two blocks and
 /// their gradients.
 constexpr int kScratchLevel = kHostExec ? 1 : 0;
 

@@ -217,7 +217,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_of_each(const W&, const X& x, st
   }
   return largest;
 }
-/// As larger_of_each. Packs of bf16 are compared in pairs: fewer instructions, more registers.
+/// Returns the same as larger_of_each. Packs of bf16 are compared in pairs: fewer instructions, more registers.
 template <class W, class X>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_magnitude(const W& w, const X& x, std::int32_t largest) {
   if constexpr (kOfBf16<X>) {

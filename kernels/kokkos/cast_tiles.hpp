@@ -285,14 +285,14 @@ struct CastTiles {
   }
 };
 
-/// Whether a transposed cast is asked for and can be written in chunks of 16 rows.
+/// Whether a transposed cast is requested and can be written in chunks of 16 rows.
 template <class Q>
 bool can_transpose(const Q* transposed, std::int64_t rows) {
   return transposed != nullptr && rows % 16 == 0 && packs_fit<16>(16, transposed);
 }
 
-/// Writes all that `out` asks for of a result (rows, cols), the transposed cast included, and returns true. Returns
-/// false and writes nothing on hosts, if no transposed cast is asked for, and if packs do not fit.
+/// Writes all forms of a result that `out` requests (rows, cols), the transposed cast included, and returns true.
+/// Returns false and writes nothing on hosts, if no transposed cast is requested, and if packs do not fit.
 template <class E, class Formula>
 bool write_tiles(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula,
                  std::int64_t rows, std::int64_t cols, bool fits) {
@@ -307,7 +307,7 @@ bool write_tiles(const Exec& exec, const char* label, const OutputWriter<E>& out
   }
 }
 
-/// Whether nothing but a transposed cast to Q is asked for.
+/// Whether nothing but a transposed cast to Q is requested.
 template <class Q>
 bool is_transposed_alone(const Outputs& out) {
   return out.transposed_alone && !out.transposed.empty() && out.transposed.dtype == tensor::dtype_of<Q>() &&
@@ -315,7 +315,7 @@ bool is_transposed_alone(const Outputs& out) {
 }
 
 /// As write_tiles, and also writes the transposed cast of the forward result that Formula::recompute gives.
-/// `recomputed` must ask for that transposed cast alone, in the format of inputs (e4m3); otherwise the function returns
+/// `recomputed` must request that transposed cast alone, in the format of inputs (e4m3); otherwise the function returns
 /// false.
 template <class E, class Formula>
 bool write_tiles_and_recomputed(const Exec& exec, const char* label, const OutputWriter<E>& out, const Formula& formula,

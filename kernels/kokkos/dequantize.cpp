@@ -31,8 +31,8 @@ KOKKOS_INLINE_FUNCTION Out product(float value, float scale_inv) {
     return value * scale_inv;
   } else {
 #if defined(__CUDA_ARCH__)
-    // The same result, from the product in fp32 and its rounding error. The error is an fp32 number unless it is
-    // subnormal.
+    // The result of product() in bf16, from the product in fp32 and its rounding error. The error is an fp32 number
+    // unless it is subnormal.
     const float rounded = value * scale_inv, missing = fmaf(value, scale_inv, -rounded);
     if (value == 0 || (fabsf(rounded) >= 0x1p-100f && fabsf(rounded) <= FLT_MAX)) {
       const auto of_rounded = std::bit_cast<std::uint32_t>(rounded);
@@ -103,8 +103,8 @@ KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Single&, Out* out, std::int6
   out[i] = product<Out>(static_cast<float>(in[i]), inverses.at(i));
 }
 /// Decodes packs by products that are rounded to fp32, then to bf16. Such a result can only be wrong if the fp32
-/// product is the middle of two bf16 (products with e8m0 are exact). This is rare, and so is NaN: packs with either are
-/// decoded element by element, by product().
+/// product is the middle of two bf16 (products with e8m0 are exact). Such a result is rare, and so is NaN: packs with
+/// either are decoded element by element, by product().
 template <class Out, class Q, class Inverses, int N, int kPacks>
 KOKKOS_FORCEINLINE_FUNCTION void decode_lanes(const Packed<N, kPacks>& w, Out* out, std::int64_t i, const Q* in,
                                               const Inverses& inverses) {

@@ -10,8 +10,9 @@
 
 namespace shard8::kernels {
 
-/// a·b + c, with one rounding where the processor has an instruction for it. It is written out, because the compiler
-/// would contract a·b + c in one loop and not in another, or in vector code and not in the rest of the same loop.
+/// a·b + c, with one rounding where the processor has an instruction for it. The function is written out, because the
+/// compiler would contract a·b + c in one loop and not in another, or in vector code and not in the rest of the same
+/// loop.
 KOKKOS_INLINE_FUNCTION float multiply_add(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
   return Kokkos::fma(a, b, c);

@@ -16,7 +16,7 @@ namespace shard8::kernels {
 const std::string& label_of(std::string_view head, std::string_view middle = {}, std::string_view tail = {});
 
 /// Reports a kernel that Kokkos does not launch itself to Kokkos Tools, from construction to destruction, like a
-/// parallel_for of that label on `exec`. Without a tool it does nothing.
+/// parallel_for of that label on `exec`. Without a tool the object does nothing.
 class ReportedKernel {
  public:
   ReportedKernel(const tensor::Exec& exec, const char* label);

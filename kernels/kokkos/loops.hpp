@@ -105,8 +105,8 @@ struct TeamRowWith {
   F f;
   KOKKOS_INLINE_FUNCTION void operator()(const Member& team) const {
 #if defined(__CUDA_ARCH__)
-    // The compiler knows the address of this array. It would compute the address of Kokkos' scratch at each use, in 20
-    // instructions.
+    // The compiler knows the address of this array. For Kokkos' scratch the compiler would compute the address at each
+    // use, in 20 instructions.
     __shared__ alignas(Scratch) unsigned char memory[sizeof(Scratch)];
 #else
     void* memory = team.team_shmem().get_shmem_aligned(sizeof(Scratch), alignof(Scratch));

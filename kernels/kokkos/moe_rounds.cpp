@@ -180,7 +180,8 @@ struct Count {
 
   KOKKOS_FORCEINLINE_FUNCTION std::int32_t* at(MoeSum sum) const { return sums + experts + static_cast<int>(sum); }
 
-  /// Of the rank `to`, whose experts' rows lie one behind the other, each expert's by the ranks that send them.
+  /// The rows of the rank `to`. The rows of the rank's experts lie one behind the other, the rows of each expert by the
+  /// ranks that send them.
   KOKKOS_INLINE_FUNCTION Rows rows_of(int to) const {
     Rows rows;
     const std::int64_t local = experts / ranks;

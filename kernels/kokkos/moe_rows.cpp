@@ -176,8 +176,8 @@ struct Pairs {
   }
 };
 
-/// A counting sort by one host thread. Its work is proportional to the pairs plus the experts. counts has first the
-/// counts, then where each expert's pairs begin, then where they end, then the counts again.
+/// A counting sort by one host thread. The sort's work is proportional to the pairs plus the experts. counts has first
+/// the counts, then where each expert's pairs begin, then where they end, then the counts again.
 void sort_by_one(const Exec& exec, const Pairs& pairs) {
   Kokkos::parallel_for(
       label_of("shard8::kernels::moe_sort"), Range(exec, 0, 1), SHARD8_LAMBDA(std::int64_t) {

@@ -19,7 +19,7 @@ struct PartialSumsOf {
   explicit PartialSumsOf(const PartialSums& dy) : count(dy.count()) {
     for (int k = 0; k < count; ++k) of[k] = dy[k].as<T>();
   }
-  /// kSingle: there is one.
+  /// kSingle: there is one partial sum.
   template <bool kSingle>
   KOKKOS_FORCEINLINE_FUNCTION float at(std::int64_t i) const {
     if constexpr (kSingle) {
@@ -45,9 +45,9 @@ struct NormBackward {
 };
 
 /// The backward of a norm on a device. A team takes the rows of a chunk. A thread takes kPacks packs of columns, the
-/// same in all rows. It keeps the weight gradients of its columns and one row at a time in registers, and loads the
-/// next rows meanwhile. With n = (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)); for RMSNorm mean
-/// and mean(g) are 0. There are at most kPartialSums partial sums of dy.
+/// same in all rows. A thread keeps the weight gradients of its columns and one row at a time in registers, and loads
+/// the next rows meanwhile. With n = (x − mean)·rstd and g = w·dy: dx = rstd·(g − mean(g) − n·mean(g·n)); for RMSNorm
+/// mean and mean(g) are 0. There are at most kPartialSums partial sums of dy.
 template <class T, bool kCentred, bool kResidual, int kPacks, int kPartialSums>
 struct NormBackwardRows {
   static constexpr int kN = kPack<T>;

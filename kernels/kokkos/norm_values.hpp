@@ -94,7 +94,7 @@ struct HeadShare {
 };
 
 /// Σ of the values of `share` neighbouring threads of a warp, a power of two, returned to all of them. All threads of
-/// the warp must call it. Only for teams of a device.
+/// the warp must call it. Only teams of a device may call the function.
 KOKKOS_FORCEINLINE_FUNCTION float sum_of_share(float value, [[maybe_unused]] int share) {
 #if defined(__CUDA_ARCH__)
   for (int step = share / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
@@ -103,7 +103,7 @@ KOKKOS_FORCEINLINE_FUNCTION float sum_of_share(float value, [[maybe_unused]] int
 }
 
 /// Σ of the values of those threads of a warp that have the same place in their share of `share` neighbours, a power of
-/// two, returned to all of them. All threads of the warp must call it. Only for teams of a device.
+/// two, returned to all of them. All threads of the warp must call it. Only teams of a device may call the function.
 KOKKOS_FORCEINLINE_FUNCTION float sum_over_shares(float value, [[maybe_unused]] int share) {
 #if defined(__CUDA_ARCH__)
   for (int step = share; step < 32; step *= 2) value += __shfl_xor_sync(0xffffffffu, value, step);

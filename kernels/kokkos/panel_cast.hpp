@@ -12,7 +12,7 @@ namespace shard8::kernels {
 /// Casts panels of 128 rows and 128 columns of a matrix (rows, cols), on a device. A team of 256 threads holds a panel
 /// in registers, each thread packs `In` of kRows rows. kAcross neighbouring threads share a row; kPer groups of such
 /// threads share a block of rows. kTransposed: the columnwise cast is transposed in shared memory and written as (cols,
-/// rows); a thread then takes neighbouring rows. Only for blocks of 128.
+/// rows); a thread then takes neighbouring rows. Blocks must be those of 128 elements.
 template <class Rule, Blocks kBlocks, class In, bool kTransposed>
 struct PanelCast {
   using Format = typename Rule::Format;

@@ -9,7 +9,7 @@
 #include "tensor/tensor.hpp"
 
 /// The portable forms of operators that NVIDIA's libraries or CUDA kernels replace on a GPU. kernels/device chooses
-/// between the two forms; where the replacement does not take the arguments, it calls these.
+/// between the two forms; where the replacement does not take the arguments, kernels/device calls the portable forms.
 namespace shard8::kernels {
 
 /// The portable forms of rmsnorm_forward and layernorm_forward (kernels/norm.hpp). x of layernorm_forward must be
@@ -20,7 +20,7 @@ void portable_layernorm_forward(const tensor::Exec& exec, const Outputs& y, cons
                                 const tensor::Tensor& rstd, const tensor::Tensor& x, const tensor::Tensor& weight,
                                 const tensor::Tensor& bias, float eps);
 
-/// transposed (C, R) = cast (R, C)ᵀ of bytes, the last part of an operator that writes Outputs. Its label is
+/// transposed (C, R) = cast (R, C)ᵀ of bytes, the last part of an operator that writes Outputs. The kernel's label is
 /// "shard8::kernels::" + operator_name + "_transpose".
 void transpose_cast(const tensor::Exec& exec, const char* operator_name, const tensor::Tensor& transposed,
                     const tensor::Tensor& cast);

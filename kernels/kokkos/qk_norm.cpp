@@ -179,9 +179,9 @@ struct QkNormBackward {
   }
 };
 
-/// The same on a device where a share of a warp's threads holds a head. A team takes the queries or the keys of a
-/// chunk of tokens; its shares take the heads in turn. A thread has the same columns in all of its heads, and keeps
-/// the sums of their gradients of the weight in registers.
+/// The backward of norm and rotation on a device where a share of a warp's threads holds a head. A team takes the
+/// queries or the keys of a chunk of tokens; its shares take the heads in turn. A thread has the same columns in all of
+/// its heads, and keeps the sums of their gradients of the weight in registers.
 template <class T>
 struct QkNormBackwardShares {
   static constexpr int kN = kPack<T>, kThreads = 256, kWarps = kThreads / 32,

@@ -142,7 +142,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t largest_pair(const Words<kBytes>& word
   return pair;
 }
 
-/// N codes of an 8-bit format as floats. Not for NaN, whose sign is lost on GPUs.
+/// N codes of an 8-bit format as floats. NaN must not be among the codes: its sign is lost on GPUs.
 template <class Q, int N>
 KOKKOS_FORCEINLINE_FUNCTION void decode_numbers(float (&values)[N], const Words<N>& codes) {
   SHARD8_UNROLL

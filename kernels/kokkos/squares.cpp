@@ -70,7 +70,8 @@ struct SegmentTerms {
   }
 #else
   double one(std::int64_t s) const { return segment_squares(x + segments.first(s), segments.length(s)); }
-  /// Terms that a host thread adds at once: so much work that the words of a sum cost nothing beside it.
+  /// Terms that a host thread adds at once: so much work that the words of a sum cost nothing compared with the
+  /// additions.
   std::int64_t of_block() const {
     return std::clamp<std::int64_t>((std::int64_t{1} << 16) / segments.longest(), 1, 4096);
   }

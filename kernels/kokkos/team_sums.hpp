@@ -27,7 +27,7 @@ __device__ __forceinline__ float warp_total(float value, const Op& op) {
 }
 #endif
 
-/// Σ of the values of a warp's threads, returned to all of them. Only for teams of a device.
+/// Σ of the values of a warp's threads, returned to all of them. Only teams of a device may call the function.
 KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
 #if defined(__CUDA_ARCH__)
   return warp_total(value, Add{});
@@ -36,7 +36,8 @@ KOKKOS_FORCEINLINE_FUNCTION float warp_sum(float value) {
 #endif
 }
 
-/// The largest of the values of a warp's threads, returned to all of them. Only for teams of a device.
+/// The largest of the values of a warp's threads, returned to all of them. Only teams of a device may call the
+/// function.
 KOKKOS_FORCEINLINE_FUNCTION float warp_larger(float value) {
 #if defined(__CUDA_ARCH__)
   return warp_total(value, Larger{});
@@ -56,7 +57,7 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint64_t warp_larger(std::uint64_t value) {
 }
 
 /// A bit for each thread of a warp: whether `here` is true in that thread. All threads of the warp must call it. Only
-/// for teams of a device.
+/// teams of a device may call the function.
 KOKKOS_FORCEINLINE_FUNCTION std::uint32_t warp_ballot(bool here) {
 #if defined(__CUDA_ARCH__)
   return __ballot_sync(0xffffffffu, here ? 1 : 0);
@@ -66,7 +67,8 @@ KOKKOS_FORCEINLINE_FUNCTION std::uint32_t warp_ballot(bool here) {
 }
 
 /// op over the values of a team's threads, returned to all of them. A team of a device must consist of whole warps. The
-/// call has a single barrier. So a call may use a slot again only after a call with another slot.
+/// call has a single barrier: behind it the threads read the values in place `slot` of shared memory. So a call may use
+/// a slot again only after a call with another slot.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe_unused]] const Op& op,
                                         [[maybe_unused]] int slot) {
@@ -89,7 +91,7 @@ KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, [[maybe
 }
 
 /// Σ of the values of a team's threads, returned to its first thread; other threads get no meaningful value. A team may
-/// call it only once in a kernel.
+/// call the function only once in a kernel.
 template <class Member>
 KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
 #if defined(__CUDA_ARCH__)
@@ -108,7 +110,7 @@ KOKKOS_INLINE_FUNCTION double team_sum(const Member& team, double value) {
 #endif
 }
 
-/// As team_total above, for any number of calls: it has a second barrier and needs no slots.
+/// As team_total above, for any number of calls: each call has a second barrier and needs no slots.
 template <class Member, class Op>
 KOKKOS_INLINE_FUNCTION float team_total(const Member& team, float value, const Op& op) {
   const float total = team_total(team, value, op, 0);
@@ -162,7 +164,7 @@ __device__ __forceinline__ void larger_halves(int rank, std::int32_t (&value)[kC
 #endif
 
 /// For each of kCount values (a power of two), the largest among kShare neighbouring threads of a warp. Thread t of the
-/// neighbours gets the largest of value t % kCount. Only for teams of a device.
+/// neighbours gets the largest of value t % kCount. Only teams of a device may call the function.
 template <int kShare, int kCount>
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t largest_of_share([[maybe_unused]] int rank, std::int32_t (&value)[kCount]) {
   static_assert(kShare <= 32 && kCount <= kShare && (kCount & (kCount - 1)) == 0);
@@ -180,7 +182,8 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t largest_of_share([[maybe_unused]] int r
 #endif
 }
 
-/// The value of thread `which` among the kShare neighbouring threads of this thread. Only for teams of a device.
+/// The value of thread `which` among the kShare neighbouring threads of this thread. Only teams of a device may call
+/// the function.
 template <int kShare>
 KOKKOS_FORCEINLINE_FUNCTION float of_neighbour(float value, [[maybe_unused]] int which) {
 #if defined(__CUDA_ARCH__)
@@ -191,7 +194,7 @@ KOKKOS_FORCEINLINE_FUNCTION float of_neighbour(float value, [[maybe_unused]] int
 }
 
 /// The larger of two values: this thread's, and that of the thread of the same warp whose number differs by `step`, a
-/// power of two. Only for teams of a device.
+/// power of two. Only teams of a device may call the function.
 KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[maybe_unused]] int step) {
 #if defined(__CUDA_ARCH__)
   const std::int32_t other = __shfl_xor_sync(0xffffffffu, value, step);
@@ -201,8 +204,8 @@ KOKKOS_FORCEINLINE_FUNCTION std::int32_t larger_across(std::int32_t value, [[may
 #endif
 }
 
-/// The pair of bf16 of another thread of the warp, whose number differs by `step`, a power of two. Only for teams of a
-/// device.
+/// The pair of bf16 of another thread of the warp, whose number differs by `step`, a power of two. Only teams of a
+/// device may call the function.
 KOKKOS_FORCEINLINE_FUNCTION std::uint32_t pair_across(std::uint32_t pair, [[maybe_unused]] int step) {
 #if defined(__CUDA_ARCH__)
   return __shfl_xor_sync(0xffffffffu, pair, step);

@@ -12,8 +12,8 @@
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/quantize.hpp"
 
-/// How a kernel writes its result to Outputs. The forms that are asked for are chosen once, outside all loops: each
-/// choice of forms is a type of its own. Where only a plain output is asked for, writing is a plain store.
+/// How a kernel writes its result to Outputs. The requested forms are chosen once, outside all loops: each choice of
+/// forms is a type of its own. Where only a plain output is requested, writing is a plain store.
 namespace shard8::kernels {
 
 /// The forms that a kernel writes of its result. `plain`: the result in T. Q: the result cast to this 8-bit format
@@ -176,7 +176,7 @@ inline void write_inverse_scale(const Exec& exec, const char* kernel, float* sca
       SHARD8_LAMBDA(std::int64_t) { *scale_inv = 1.0f / *scale; });
 }
 
-/// Calls f(writer) if an amax or a cast is asked for, and returns whether one is asked for. kPlain: `plain` is written
+/// Calls f(writer) if an amax or a cast is requested, and returns whether one is requested. kPlain: `plain` is written
 /// too. f may return a bool: whether it wrote the transposed cast. If it did not, the cast is transposed afterwards.
 template <class T, bool kPlain, class F>
 bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T* plain, const F& f) {
@@ -201,7 +201,7 @@ bool dispatch_stats(const Exec& exec, const char* kernel, const Outputs& out, T*
   return true;
 }
 
-/// Calls f(writer) for the forms that `out` asks for. T is the type of the plain part. f may return a bool, as in
+/// Calls f(writer) for the forms that `out` requests. T is the type of the plain part. f may return a bool, as in
 /// dispatch_stats. Casts with block scales are made of the plain part afterwards.
 template <class T, class F>
 void dispatch_outputs(const Exec& exec, const char* kernel, const Outputs& out, const F& f) {

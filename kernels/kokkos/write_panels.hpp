@@ -4,8 +4,8 @@
 
 #include "kernels/kokkos/panel_cast.hpp"
 
-/// A kernel for devices that computes a result in bf16 and casts it with block scales, in one pass over panels. Its
-/// template argument Formula, the type that computes elements, has the members that cast_tiles.hpp lists.
+/// A kernel for devices that computes a result in bf16 and casts it with block scales, in one pass over panels. The
+/// kernel's template argument Formula, the type that computes elements, has the members that cast_tiles.hpp lists.
 namespace shard8::kernels {
 
 using PanelLanes = Packed<8, 1>::Lanes<tensor::BFloat16>;
@@ -113,7 +113,7 @@ void launch_panels(const Exec& exec, const char* label, const Outputs& out, cons
 }
 
 /// Writes the casts with block scales of a result in e4m3 with parts of (rows, cols), and returns true. Returns false
-/// and writes nothing on hosts, where `out` asks for no such casts, where the inputs are not bf16, and where panels do
+/// and writes nothing on hosts, where `out` requests no such casts, where the inputs are not bf16, and where panels do
 /// not fit. `fits`: whether the inputs can be read by packs.
 template <class Formula>
 bool write_panels([[maybe_unused]] const Exec& exec, [[maybe_unused]] const char* label,
@@ -140,7 +140,7 @@ bool write_panels([[maybe_unused]] const Exec& exec, [[maybe_unused]] const char
 
 /// As write_panels, for the two-part gradient of an activation: both casts in e4m3 or e5m2, the columnwise one
 /// transposed. Also writes the transposed columnwise cast in e4m3 of the result that Formula::recompute gives, unless
-/// `recomputed` asks for nothing; returns false if it asks for anything else.
+/// `recomputed` requests nothing; returns false if `recomputed` requests anything else.
 template <class Formula>
 bool write_gradient_panels([[maybe_unused]] const Exec& exec, [[maybe_unused]] const char* label,
                            [[maybe_unused]] const Outputs& out, [[maybe_unused]] const Formula& formula,

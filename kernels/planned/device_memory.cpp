@@ -38,7 +38,7 @@ std::size_t gemm_memory_bytes(DType operands, std::int64_t tokens, std::int64_t 
   };
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
   const std::int64_t t = tokens, k = inputs, n = outputs;
-  // With room for a converted bias.
+  // The common part of all dtypes, with room for a converted bias.
   const std::size_t common = tensor::kAlignment + kLtWorkspaceBytes + bytes(n, sizeof(float));
   if (!tensor::is_float8(operands)) return common;
 
@@ -68,7 +68,8 @@ std::size_t grouped_gemm_memory_bytes(DType operands, std::int64_t groups, std::
   const std::size_t common =
       tensor::kAlignment + kGroupedMapsBytes + tensor::aligned(static_cast<std::size_t>(groups) * kGroupedArrayBytes);
   if (!tensor::is_float8(operands)) return std::max(each, common);
-  // wgrad's operands with contiguous rows. Where they lie so, they are copied if the host multiplies group by group.
+  // Room for wgrad's operands with contiguous rows. Operands that lie so already are copied if the host multiplies
+  // group by group.
   const std::size_t turned = aligned(rows * outputs) + aligned(rows * inputs);
   return std::max(each + (transposed ? turned : 0),
                   common + std::max(aligned(groups * outputs * inputs), transposed ? 0 : turned));

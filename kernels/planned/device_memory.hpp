@@ -16,7 +16,7 @@ inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{32} << 20;
 
 /// Bytes of the `memory` of gemm_fprop, gemm_dgrad and gemm_wgrad (kernels/cuda/gemm.hpp), enough for each of them.
 /// `scaling`: how x is scaled rowwise; Scaling::none stands for any scaling. `transposed`: x and dy are stored
-/// transposed where wgrad reads them. Weights never are.
+/// transposed where wgrad reads them. Weights are never stored transposed.
 std::size_t gemm_memory_bytes(tensor::DType operands, std::int64_t tokens, std::int64_t inputs, std::int64_t outputs,
                               tensor::Scaling scaling, bool transposed);
 
@@ -33,7 +33,7 @@ std::size_t grouped_gemm_memory_bytes(tensor::DType operands, std::int64_t group
                                       bool transposed);
 
 /// The part of a call that a plan computes at once: `batch` sequences by `kv_heads` kv heads with their query heads.
-/// Its tensors have the strides of `whole`.
+/// The tensors of the part have the strides of `whole`.
 struct SdpaPart {
   AttentionShape whole;
   std::int64_t batch = 0, kv_heads = 0;
@@ -53,7 +53,7 @@ struct SdpaScratch {
 };
 
 /// The ways to cut a call into equal parts, from the whole call down to one kv head of one sequence, the largest part
-/// first. Only the whole if seq is not a multiple of 4.
+/// first. If seq is not a multiple of 4, the whole call is the only way.
 std::vector<SdpaPart> sdpa_parts(const AttentionShape& whole);
 
 /// Bytes that backward of a part needs in all, cuDNN's workspace included.
@@ -62,7 +62,7 @@ std::size_t sdpa_backward_bytes(const SdpaPart& part);
 /// Bytes of Sdpa's workspace, enough for both directions on compute capability 9 and later. A pass that does not fit
 /// into its workspace is cut into parts: fewer sequences or fewer kv heads at a time. The size is for the largest part
 /// whose gradients of all scores, if deterministic, take at most 512 MiB (for one kv head of one sequence if none
-/// does). With N = batch·heads·seq of that part and D = head_dim it is the sum of these bytes, each rounded up to
+/// does). With N = batch·heads·seq of that part and D = head_dim the size is the sum of these bytes, each rounded up to
 /// 256:
 /// - 4·N for Σ dout·o;
 /// - grouped queries: 4·N·D for the gradients of k and v of every query head in BF16;

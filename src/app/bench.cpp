@@ -38,7 +38,7 @@ namespace {
 /// "give --json a file in": the remedy where the file of an option cannot be written.
 std::string remedy_of(const char* option) { return fmt::format("give {} a file in", option); }
 
-/// AgreedError(environment) unless rank 0 can write the files that are asked for. Collective.
+/// AgreedError(environment) unless rank 0 can write the requested files. Collective.
 void require_files(const comm::Communicator& world, const BenchArguments& arguments) {
   comm::agree_on_root(world, 0, [&] {
     if (!arguments.csv.empty()) profile::require_writable(arguments.csv, remedy_of("--csv"));

@@ -330,7 +330,7 @@ int dispatch(const CLI::App& app, int argc, char** argv, const Arguments& argume
   const auto chosen = app.get_subcommands().front()->get_name();
   if (chosen == "run") {
     RunArguments run{arguments.deck, arguments.compare_off ? arguments.compare_pairs : 0, arguments.quiet};
-    // Before MPI starts threads that might print. Warnings and errors go to standard error.
+    // Standard output becomes /dev/null before MPI starts threads that might print. Warnings go to standard error.
     if (arguments.quiet && std::freopen("/dev/null", "w", stdout) == nullptr)
       base::fail(base::ExitCode::environment, "--quiet: cannot open /dev/null; leave --quiet out");
     add_override(run.deck, "mesh.device", arguments.devices, "--devices");

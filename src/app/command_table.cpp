@@ -105,7 +105,7 @@ std::string roff(const std::string& text) {
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
-/// A help text as a sentence. Those of arguments may begin with a value, whose letters stay as they are.
+/// A help text as a sentence. The help texts of arguments may begin with a value, whose letters stay as they are.
 std::string closed(std::string text) {
   if (!text.empty() && text.back() != '.') text += '.';
   return text;

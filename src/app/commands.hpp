@@ -52,14 +52,14 @@ struct BenchArguments {
   std::string what;  ///< "gemm", "collective", "overlap" or "checkpoint"
   DeckArguments deck;
   std::string json;  ///< of all but gemm: a file; empty: none
-  // Of a checkpoint.
+  // Options of `bench checkpoint`.
   int runs = 5;
   std::string dir;  ///< empty: the deck's output.dir
   bool evict = true;
-  // Of overlap.
+  // Options of `bench overlap`.
   int blocks = 5, repetitions = 20;
   std::string csv;  ///< a file; empty: none
-  // Of collectives.
+  // Options of `bench collective`.
   std::string least = "64KiB", most;  ///< sizes of the wholes; empty: 16MiB on hosts, 512MiB on devices
   int factor = 8, warmup = 5, iterations = 20;
   bool check = true;
@@ -124,7 +124,7 @@ struct HistoryArguments {
 struct TraceArguments {
   std::string folder;      ///< output.dir of the run
   std::string name;        ///< output.trace; empty: the one that is there
-  std::string output;      ///< the merged file; empty: `name` in `folder`, unless another file is asked for
+  std::string output;      ///< the merged file; empty: `name` in `folder`, unless another file is requested
   std::string ranks;       ///< a folder for one file a rank; empty: none
   std::string chakra;      ///< a folder for Chakra execution traces; empty: none
   std::string timeline;    ///< an SVG file; empty: none

@@ -47,7 +47,7 @@ std::string function_name(const CommandEntry& command) {
   return name;
 }
 
-/// In single quotes of bash, zsh and fish. Help texts have no line ends.
+/// The text in single quotes of bash, zsh and fish. Help texts have no line ends.
 std::string quoted(const std::string& text) { return '\'' + replace_all(text, "'", "'\\''") + '\''; }
 
 // bash

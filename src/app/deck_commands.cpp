@@ -41,7 +41,7 @@ void warn(const std::string& text) { base::print_coloured(fmt::format("shard8: w
 void print_warnings(const deck::LoadResult& deck) {
   for (const std::string& text : deck.warnings) base::print_coloured(text, stderr);
   const deck::Config& c = deck.config;
-  // Where the deck says hosts, its user knows.
+  // Where the deck says hosts, its user knows that nothing runs on a device.
   const bool said = c.mesh.device != deck::Device::automatic;
   if (said || deck::on_device(c.mesh) || !c.overlap.enable) return;
   for (const profile::Exchange exchange : profile::kExpertExchanges)

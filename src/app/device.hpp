@@ -19,7 +19,7 @@
 
 namespace shard8::app {
 
-/// Error(environment) when the deck asks for a device or a backend that this program was not built for.
+/// Error(environment) when the deck requests a device or a backend that this program was not built for.
 void require_build(const deck::MeshConfig& mesh);
 
 /// As require_build(), for a run: a skeleton of the communication runs on hosts also where its step is one of devices.
@@ -37,7 +37,7 @@ void require_devices(std::string_view what);
 
 /// The index of this rank's device among those that the process sees; 0 on hosts. Each rank of a node has a device of
 /// its own, unless `mesh.share_devices` is set. Collective. AgreedError(environment), with both numbers, when the deck
-/// asks for a device or backend that this program was not built for, or a node has more ranks than devices and may not
+/// requests a device or backend that this program was not built for, or a node has more ranks than devices and may not
 /// share them.
 int choose_device(const comm::Communicator& world, const deck::Config& config, const comm::Node& node);
 

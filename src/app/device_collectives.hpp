@@ -22,7 +22,7 @@ inline constexpr std::array kTimedCollectives{std::pair{profile::Collective::all
                                               std::pair{profile::Collective::all_to_all, tensor::DType::u8},
                                               std::pair{profile::Collective::send_receive, tensor::DType::u8}};
 
-/// Rows that were timed on devices, in the form of those of hosts. Their data were not checked.
+/// Rows that were timed on devices, in the form of those of hosts. The data of the rows were not checked.
 inline std::vector<bench::CollectiveFigures> figures_of(const comm::Communicator& group,
                                                         std::span<const bench::BenchRow> rows) {
   std::vector<bench::CollectiveFigures> figures;

@@ -96,7 +96,8 @@ int run_job(int argc, char** argv, const DeckArguments& arguments, const std::fu
     int device = 0;
     at_stage(Stage::device, [&] { device = choose_device(world, deck.config, node); });
     const tensor::Runtime runtime({.threads = threads, .device = device});
-    // Before any other call that waits for a rank: one whose pools differ may hang in its first product.
+    // Pools are compared before any other call that waits for a rank: a rank whose pools differ may hang in its first
+    // product.
     at_stage(Stage::device, [&] {
       comm::agree(world, [&] {
         if (!deck::on_device(deck.config.mesh) && !deck::carried_by_hosts(deck.config.run))
@@ -260,7 +261,7 @@ void require_memory(const comm::Communicator& world, const comm::Node& node,
     if (!verdict.refusal.empty()) base::fail(base::ExitCode::environment, "on {}: {}", node.host, verdict.refusal);
     warning = verdict.warning;
   });
-  // Of the ranks that have one, the lowest.
+  // The lowest of the ranks that have a warning.
   std::array<double, 1> from{warning.empty() ? 0.0 : static_cast<double>(world.size() - world.rank())};
   world.all_reduce(from, comm::Communicator::Reduce::max);
   if (from[0] == 0) return;

@@ -98,11 +98,12 @@ MemoryVerdict judge_memory(std::uint64_t rank_bytes, int ranks, int group_ranks,
 /// node on which it may not fit. AgreedError(environment) where it cannot fit. Collective.
 void require_memory(const comm::Communicator& world, const comm::Node& node,
                     const std::function<std::uint64_t()>& rank_bytes, const MemoryUse& use);
-/// Of the plan of a deck's training. Does nothing on devices.
+/// Compares the plan of a deck's training with the memory of every node, as require_memory() above. Does nothing on
+/// devices.
 void require_memory(const comm::Communicator& world, const comm::Node& node, const deck::Config& config, int threads);
 
-/// Compares the plan of one rank with the memory of this machine, for `check`. Returns a warning, or an empty text.
-/// This is no refusal, since the run may be meant for another machine.
+/// Compares the plan of one rank with the memory of this machine, for `check`. Returns a warning, or an empty text. The
+/// result is no refusal, since the run may be meant for another machine.
 std::string memory_warning(const deck::Config& config, int threads);
 
 }  // namespace shard8::app

@@ -23,7 +23,8 @@ namespace shard8::app {
 /// The sources of this process's stop requests: signals and clocks. Made at the begin of a run's process.
 class StopRequests {
  public:
-  /// From now on a second signal ends all ranks, with the exit code 5. Before that it ends this process.
+  /// From now on a second signal ends all ranks, with the exit code 5. Before that a second signal ends this process
+  /// alone.
   void begin_job(const comm::Environment& environment);
   /// From now on a second signal ends this process alone. To be called before the environment goes.
   void end_job() { signals_.on_second({}); }
@@ -31,15 +32,15 @@ class StopRequests {
   /// To be called last, when MPI has ended. From now on SIGTERM, SIGUSR1, SIGINT, SIGHUP and SIGPIPE are ignored: `srun
   /// --kill-on-bad-exit` sends SIGTERM to ranks that leave later than the first one, and takes the signal for the code
   /// of a rank that dies of it. Once MPICH's mpiexec has passed on a signal, it takes the exit codes only of ranks that
-  /// it finds ended while a process of their node still holds a rank's outputs, and 0 for others. So if a signal came,
-  /// this starts processes that hold the outputs a moment longer than this rank.
+  /// it finds ended while a process of their node still holds a rank's outputs, and 0 for others. If a signal came,
+  /// this function therefore starts processes that hold the outputs a moment longer than this rank.
   void leave_launcher();
 
   bool signalled() const { return signals_.first() != 0; }
   /// Throws Error(failed) when a signal came: the run ends before its first step.
   void refuse_start() const;
-  /// For train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used. AgreedError(environment) of
-  /// slurm_job(), as Stage::job. Collective.
+  /// The sources of stop requests for train::Stopping. Says on rank 0 when SLURM_JOB_END_TIME is not used.
+  /// AgreedError(environment) of slurm_job(), as Stage::job. Collective.
   train::Stopping::Sources sources(const comm::Communicator& world) const;
 
  private:
@@ -52,15 +53,15 @@ struct SlurmJob {
   std::string id;                  ///< SLURM_JOB_ID; empty: none
   bool requeued = false;           ///< SLURM_RESTART_COUNT is above 0
   std::optional<double> end = {};  ///< train::job_end() of SLURM_JOB_END_TIME
-  std::string past_end{};          ///< its text, where it is over
+  std::string past_end{};          ///< the text of SLURM_JOB_END_TIME where that time is over
 };
 
 /// Reads the variables. `now`: seconds since 1970. Error(environment) when one that must be a number is none.
 SlurmJob slurm_job(double now);
 
-/// The line of a report on a run that stopped before step number `next` of `steps`. `checkpoint`: one was written of
-/// the state where it stopped. `earlier`: the step of the last one from which the run could go on otherwise, if there
-/// is one. `restarts`: the same command goes on from it.
+/// The line of a report on a run that stopped before step number `next` of `steps`. `checkpoint`: a checkpoint was
+/// written of the state where the run stopped. `earlier`: the step of the last other checkpoint from which the run
+/// could go on, if there is one. `restarts`: the same command goes on from the checkpoint.
 std::string stop_text(const train::StopReason& reason, std::int64_t next, std::int64_t steps, bool checkpoint,
                       std::optional<std::int64_t> earlier, bool restarts);
 
@@ -68,13 +69,13 @@ std::string stop_text(const train::StopReason& reason, std::int64_t next, std::i
 /// so that a job which is queued again for every code `stopped` does not repeat the same steps for ever.
 base::ExitCode stop_code(bool checkpoint);
 
-// What this process was given: terminal, threads, memory, environment.
+// What the system gave this process: terminal, threads, memory, environment.
 
 /// Whether rank 0 prints to a terminal. A launcher puts a pipe in between, so scripts/run sets SHARD8_TERMINAL.
 bool on_terminal();
 
-/// The most threads of a rank: Kokkos keeps those of OpenMP in a table of so many entries, and does not look at its
-/// end.
+/// The most threads of a rank: Kokkos keeps those of OpenMP in a table of so many entries, and does not check the
+/// table's end.
 inline constexpr int kMostThreads = 512;
 
 /// Threads of a rank: threads_from_environment(), or without it the node's cores divided by its ranks, at least 1 and
@@ -90,8 +91,8 @@ void require_pools(int threads, int kokkos);
 /// process then.
 void require_threads(int threads);
 
-/// OMP_NUM_THREADS, of a list its first number; 0 if the variable is not set or empty. Error(environment) when that is
-/// not a positive number, and that of require_threads().
+/// The number in OMP_NUM_THREADS, the first one of a list; 0 if the variable is not set or empty. Error(environment)
+/// when the number is not positive, and the error of require_threads().
 int threads_from_environment();
 
 /// Bytes of host memory that this process has, as the system counts them (resident set).

@@ -187,7 +187,7 @@ void require_output(const deck::Config& config) {
   const auto path = [&](const std::string& name) { return fs::path(output.dir) / name; };
   for (const deck::WrittenFile& file : deck::written_files(config)) {
     if (file.is_trace()) continue;
-    // What is replaced durably is written beside itself.
+    // What is replaced durably is written to a temporary file in the same folder.
     profile::require_writable(file.has_key() || file.name == deck::OutputConfig::kRanks
                                   ? path(file.name)
                                   : fs::path(io::temporary_of(path(file.name).string())));

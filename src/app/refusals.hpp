@@ -13,7 +13,7 @@
 
 namespace shard8::app {
 
-/// What is looked at before the first step, in the order in which a run looks.
+/// The stages of the checks before the first step, in the order in which a run makes them.
 enum class Stage {
   deck,
   ranks,
@@ -40,7 +40,8 @@ std::string_view name_of(Stage stage);
 struct Refusal {
   Stage stage;
   base::ExitCode code;
-  /// One process without ranks, devices or memory can find it: `shard8 check` says the same as `shard8 run`.
+  /// Whether one process without ranks, devices or memory can find the reason: `shard8 check` says the same as `shard8
+  /// run`.
   bool found_by_check;
   std::string_view what;  ///< what is wrong, for docs and tests
 };
@@ -57,7 +58,7 @@ std::span<const Refusal> refusals();
 /// An AgreedError stays one.
 void at_stage(Stage stage, const std::function<void()>& action);
 
-/// The words of that line.
+/// The words of the line that says that a reason is not registered.
 inline constexpr std::string_view kNotRegistered = "this reason not to start is not registered";
 
 // What one process can find out before a run. Each function leaves files and folders as they were.

@@ -127,7 +127,7 @@ std::vector<profile::StepRange> ranges_of(const deck::OutputConfig& config, cons
   return ranges;
 }
 
-/// Ranks of one node read the same clock. There, what messages say of it is only their own delay.
+/// Ranks of one node read the same clock. There, what messages say of the clocks is only the delay of the messages.
 comm::ClockReading compare_clocks(const comm::Communicator& world) {
   std::string root_node;
   comm::agree(world, [&] { root_node = comm::node_identity(); });

@@ -31,19 +31,20 @@ class RunEnergy {
 
   void begin() { meter_->begin(); }  ///< the measured steps begin
   void end() { meter_->end(); }      ///< and end
-  /// Work that is of no step begins and ends. Its joules are in no window(). Collective.
+  /// Work outside of the steps begins and ends. The joules of this work are in no window(). Collective.
   void pause(const comm::Communicator& world);
   void resume(const comm::Communicator& world);
-  /// What this rank counted. The measured steps are over.
+  /// What this rank counted. To be called when the measured steps are over.
   profile::EnergyCounts counts();
 
-  /// Joules of the job since the last call. Nothing if they are not known, or at the first call. Collective.
+  /// Joules of the job since the last call. Returns nothing if they are not known, or at the first call. Collective.
   std::optional<double> window(const comm::Communicator& world);
   struct Window {
     std::optional<double> joules{};
     std::int64_t steps = 0;
   };
-  /// To be called after each step. If it is `logged`: window() and the steps since the last one that was. Collective.
+  /// To be called after each step. If the step is `logged`, returns window() and the number of steps since the last
+  /// logged step. Collective.
   Window step_over(const comm::Communicator& world, bool logged);
 
  private:
@@ -51,13 +52,13 @@ class RunEnergy {
   std::optional<profile::EnergyMeter> meter_;
   std::optional<double> since_last(const comm::Communicator& world);
 
-  std::int64_t steps_ = 0;                  ///< since the last one that was logged
+  std::int64_t steps_ = 0;                  ///< steps since the last logged step
   std::optional<double> joules_;            ///< of the job, at the last call of since_last()
   std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
 };
 
 /// The trace of a run (deck keys output.trace and output.trace_steps). Made when the training is set up, before its
-/// first step. While it lives, timer and log tell it what happens.
+/// first step. While a RunTracer lives, timer and log tell it what happens.
 class RunTracer {
  public:
   /// The references must outlive the object. Collective.
@@ -67,7 +68,7 @@ class RunTracer {
   RunTracer& operator=(const RunTracer&) = delete;
   ~RunTracer();
 
-  /// After each step, before the next one begins. `step` is its number.
+  /// To be called after each step, before the next step begins. `step` is the number of the step that has ended.
   void after_step(std::int64_t step);
   /// Between two steps: the collectives until resume() are of no step.
   void pause() { log_.set_trace(nullptr); }
@@ -105,12 +106,12 @@ class RunValidation {
     RunEnergy& energy;
     base::Logger& logger;
   };
-  /// Validates behind a step where a validation is due; otherwise nothing. A run that was asked to stop at once has no
-  /// loss there. Its collectives, energy and spans are of no step. Collective.
+  /// Validates behind a step where a validation is due; otherwise nothing. A run that was requested to stop at once has
+  /// no loss there. The collectives, energy and spans of a validation belong to no step. Collective.
   std::optional<train::Validation> after_step(const train::StepResult& step, const Around& around);
 
   const profile::ValidationFigures& figures() const { return figures_; }
-  /// Of all validations, also of those that were stopped, on this rank.
+  /// Seconds of all validations on this rank, those that were stopped included.
   double seconds() const { return seconds_; }
 
  private:

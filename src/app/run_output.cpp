@@ -180,7 +180,7 @@ profile::KeptMetrics kept_of(const fs::path& file, std::int64_t first, std::stri
   return kept;
 }
 
-/// The file has the lines alone that stay.
+/// Cuts the file to the lines that stay.
 void cut(const fs::path& file, std::int64_t first, std::string_view id) {
   std::error_code error;
   const fs::path itself = fs::canonical(file, error);  // behind a link

@@ -48,8 +48,8 @@ struct LegStart {
 /// profile::OutputFile.
 ///
 /// Once the run trains, files that only inform end nothing: metrics, reports, traces, the choice of overlap methods,
-/// the end of a leg in training.json. One that cannot be written is a warning, which end_leg() repeats. So is a lock
-/// that is lost, after which rank 0 writes no metrics, no reports and no training.json.
+/// the end of a leg in training.json. A file that cannot be written is a warning, which end_leg() repeats. A lock that
+/// is lost is a warning as well; afterwards rank 0 writes no metrics, no reports and no training.json.
 class RunOutput {
  public:
   /// The references must outlive the object.
@@ -61,7 +61,7 @@ class RunOutput {
   /// removed by the destructor. `say` as in checkpoint::LockOptions. AgreedError(checkpoint) if another run that lives
   /// holds the lock.
   void hold(const std::function<void(const std::string&)>& say);
-  /// Whether checkpoint.dir is the same folder, whose lock this object holds. The same on every rank.
+  /// Whether checkpoint.dir is the same folder, whose lock this object holds. The answer is the same on every rank.
   bool is_also(const std::string& checkpoint_dir) const;
 
   /// Prepares the folder for a leg's files. Moves the files of other trainings aside, in checkpoint.dir too, if
@@ -72,20 +72,23 @@ class RunOutput {
     std::vector<std::string> lines, warnings;
   };
   Told start(const LegStart& start, const std::string& checkpoint_dir);
-  /// Calls `each` for the steps of a training in metrics.jsonl. On rank 0. Error(environment) if it cannot be read.
+  /// Calls `each` for the steps of a training in metrics.jsonl. To be called on rank 0. Error(environment) if it cannot
+  /// be read.
   void read_recorded(std::string_view id, const std::function<void(const profile::RecordedStep&)>& each) const;
-  /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. After start().
+  /// Keeps the choice of overlap methods for later runs, unless it is empty or there already. To be called after
+  /// start().
   void keep_overlap(const std::string& plan);
-  /// Does `write`. Its Error(environment) becomes such a warning, each one once. Whether there was none.
+  /// Calls `write`. An Error(environment) of `write` becomes a warning that end_leg() repeats; each warning is given
+  /// once. Returns whether there was none.
   bool inform(const std::function<void()>& write);
   /// Writes the line of a step. To be called on rank 0 for each step, after start() and before write().
   void metrics(const profile::StepMetrics& step);
   /// Writes what comes at the end of a run. May be called again with more figures.
   void write(const profile::Report& report, const profile::SummaryInput& summary);
-  /// Writes to training.json how this leg ended, and says again what could not be written. After start().
+  /// Writes to training.json how this leg ended, and says again what could not be written. To be called after start().
   void end_leg(const train::Leg& end, bool finished);
 
-  /// The number of this leg, from 1, and what all legs have done. On rank 0, after start().
+  /// The number of this leg, from 1, and what all legs have done. To be called on rank 0, after start().
   std::int64_t leg() const { return static_cast<std::int64_t>(training_.legs.size()); }
   profile::Totals totals() const;
 

@@ -38,8 +38,8 @@ struct RunHeader {
   std::int64_t steps = 0;                           ///< run.steps
 };
 
-/// Prints what runs where: version, deck, ranks and devices, remarks of the assembly. With a warning where ranks share
-/// cores.
+/// Prints what runs where: version, deck, ranks and devices, remarks of the assembly. Prints a warning, too, where
+/// ranks share cores.
 void print_job(const base::Logger& logger, const comm::Communicator& world, const comm::Node& node,
                const train::Assembly& assembly);
 
@@ -70,11 +70,11 @@ struct MemoryFigures {
   std::uint64_t planned = 0;            ///< train::Plan::needed_bytes
   /// How much memory a rank took after the mesh was built: of all ranks' values the largest. On hosts the value is the
   /// peak of the resident set less the resident set at that time. On devices it is the growth of the memory that is
-  /// taken of the device. That includes NCCL's communicators, which are made when they are first used.
+  /// taken of the device. The growth includes NCCL's communicators, which are made when they are first used.
   std::uint64_t measured = 0;
 };
 
-/// Of a run that took `growth` bytes on this rank after the mesh was built. Collective.
+/// The figures of a run that took `growth` bytes on this rank after the mesh was built. Collective.
 MemoryFigures memory_figures(const train::Assembly& assembly, std::uint64_t growth);
 
 /// The kind of product that the linears of layers compute: the report's MFU compares with its peak.
@@ -105,7 +105,7 @@ void check_compare_off(const std::string& name, const deck::LoadResult& deck);
 /// `pairs` of them, 1 or more.
 ///
 /// Each block trains from random weights and step 0 in an assembly of its own, which is freed before the next one is
-/// made. It reads the deck's data, and writes no metrics and no checkpoints. When the `sources` of a rank give a
+/// made. A block reads the deck's data, and writes no metrics and no checkpoints. When the `sources` of a rank give a
 /// stop request, all ranks end the comparison after the step under way, and the result has only the pairs of blocks
 /// that were complete. Collective. The deck must have passed check_compare_off(). Errors of train::Assembly.
 profile::CompareOff compare_off(const deck::Config& config, int pairs, const comm::Communicator& world,

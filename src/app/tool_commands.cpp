@@ -63,7 +63,7 @@ std::vector<std::string> problems_of(const Checkpoint& found) {
   }
 }
 
-/// The checkpoints that a path names: itself, or all in a folder. Those that cannot be opened are problems.
+/// The checkpoints that a path names: itself, or all in a folder. Checkpoints that cannot be opened are problems.
 std::vector<std::string> folders_of(const std::string& path) {
   if (checkpoint::is_checkpoint(path)) return {path};
   const checkpoint::Directory directory = checkpoint::directory_at(path);

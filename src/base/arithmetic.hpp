@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-/// Marks an inline function that runs on hosts and, compiled by a device's compiler, on devices as well. It does what
-/// KOKKOS_INLINE_FUNCTION does, for headers that plain CUDA sources include.
+/// Marks an inline function that runs on hosts and, compiled by a device's compiler, on devices as well. The macro does
+/// what KOKKOS_INLINE_FUNCTION does, for headers that plain CUDA sources include.
 #if defined(__CUDACC__)
 #define SHARD8_FUNCTION __host__ __device__ __forceinline__
 #else

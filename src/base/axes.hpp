@@ -35,7 +35,8 @@ inline constexpr std::array kAllAxes{Axis::replicate, Axis::shard, Axis::tensor,
 /// The name of an axis in decks, manifests and reports.
 const char* name_of(Axis axis);
 
-/// A set of axes. It stands for groups of ranks: two ranks are in the same group if they differ along these axes only.
+/// A set of axes. A set stands for groups of ranks: two ranks are in the same group if they differ along these axes
+/// only.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
@@ -82,7 +83,7 @@ constexpr AxisSet AxisSet::others() const {
   return (in_expert_numbering() ? second : world) - *this;
 }
 
-/// The sets that have a name, in the order in which traces number their groups. Those of expert groups come last.
+/// The sets that have a name, in the order in which traces number their groups. The sets of expert groups come last.
 std::span<const AxisSet> named_sets();
 /// "tensor", "shard", "replicate", "expert_shard", "expert", "model", "data" or "world". Other sets have the names of
 /// their axes, as in "replicate x tensor"; the empty set is "self". The text lives as long as the program.
@@ -103,7 +104,7 @@ struct Extents {
   }
   /// The extent along an axis of kAxes, to be changed.
   constexpr int& operator[](Axis axis) { return of[static_cast<std::size_t>(axis)]; }
-  /// The same mesh with another extent of Axis::expert, which must divide shard · tensor.
+  /// This mesh with another extent of Axis::expert, which must divide shard · tensor.
   constexpr Extents with_experts(int ranks) const {
     Extents mesh = *this;
     mesh.expert = ranks;
@@ -157,8 +158,8 @@ class Place {
 /// The ranks that compute different tokens of the same sequences.
 inline constexpr AxisSet kSameSequences = AxisSet::world - AxisSet::data;
 
-/// How the ranks share a tensor, such as a parameter. It says everything about who holds what: who gathers, who sums
-/// gradients, who counts an element, who writes it.
+/// How the ranks share a tensor, such as a parameter. A Sharing says everything about who holds what: who gathers, who
+/// sums gradients, who counts an element, who writes it.
 struct Sharing {
   AxisSet cut;                       ///< ranks along these axes compute with different parts of the tensor
   AxisSet sharded = AxisSet::shard;  ///< the rows of such a part are sharded over these axes, and gathered before use

@@ -46,8 +46,8 @@ template <class... Args>
 /// Throws Error(failed) "message (requirement 'expression' does not hold at folder/file:line)".
 [[noreturn]] void require_failed(const char* expression, const char* file, int line, const std::string& message);
 
-/// The last folder and the file name of a source's path: "tensor/arena.cpp". It is enough to find a line, and does not
-/// show where the program was built. A path with no folder is returned as it is.
+/// The last folder and the file name of a source's path: "tensor/arena.cpp". The short path is enough to find a line,
+/// and does not show where the program was built. A path with no folder is returned as it is.
 std::string_view short_path(std::string_view path);
 
 }  // namespace shard8::base

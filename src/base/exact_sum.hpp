@@ -13,14 +13,14 @@
 namespace shard8::base {
 
 /// A sum of doubles without rounding, so the order of its terms changes no bit (Kulisch and Miranker 1981: the long
-/// accumulator). It is a fixed-point number of the smallest subnormal's multiples, in words of 64 bits for digits of 32
-/// bits. The upper halves of the words take carries. Words of several sums, added as integers modulo 2^64, are the
-/// words of the sum of all terms: ranks all-reduce them, and threads add to them atomically.
+/// accumulator). The sum is a fixed-point number of the smallest subnormal's multiples, in words of 64 bits for digits
+/// of 32 bits. The upper halves of the words take carries. Words of several sums, added as integers modulo 2^64, are
+/// the words of the sum of all terms: ranks all-reduce them, and threads add to them atomically.
 class ExactSum {
  public:
   /// Words 0 … kDigits − 1 are digits of weight 2^(32·i − 1074). The last one takes the carries of the largest terms.
   static constexpr int kDigits = 67;
-  /// Behind the digits: how many terms are NaN, +infinity and −infinity.
+  /// Words behind the digits: how many terms are NaN, +infinity and −infinity.
   enum : int { kNan = kDigits, kInfinity, kMinusInfinity, kWords };
   /// The most terms, or normalised sums, that may be added before normalise(); with more, a word could overflow.
   static constexpr std::int64_t kMostTerms = std::int64_t{1} << 30;
@@ -59,7 +59,7 @@ class ExactSum {
   std::span<std::uint64_t, kWords> words() { return words_; }
   std::span<const std::uint64_t, kWords> words() const { return words_; }
 
-  /// Brings digits but the last into [0, 2^32). The value stays. After this kMostTerms more may be added.
+  /// Brings digits but the last into [0, 2^32). The value stays. After the call kMostTerms more may be added.
   void normalise();
   /// The sum rounded once, to nearest, ties to even; infinity beyond the largest double. NaN if a term is NaN or
   /// infinities of both signs are among the terms. An exact zero is +0.

@@ -36,7 +36,7 @@ inline std::string text_of_json(const nlohmann::json::exception& error) {
   return quotable(text);
 }
 
-/// Thrown by json_member() and json_value(); in_json() turns it into a JsonProblem.
+/// Thrown by json_member() and json_value(); in_json() converts the exception to a JsonProblem.
 struct JsonFault {
   const void* value;    ///< the address of the value in its document
   std::string key;      ///< the key that the value lacks; empty: the value itself is wrong

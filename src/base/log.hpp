@@ -27,9 +27,9 @@ void print_coloured(std::string_view text, std::FILE* file);
 
 enum class LogLevel { info, warn, error };
 
-/// Writes messages. There is no global logger: it is passed by value. Information goes to `out`, from the speaking rank
-/// alone. Warnings and errors go to `err`, from any rank; with more than one rank they begin with the rank's number.
-/// Each message is one write and ends with a newline, so lines of several ranks do not mix.
+/// Writes messages. There is no global logger: a Logger is passed by value. Information goes to `out`, from the
+/// speaking rank alone. Warnings and errors go to `err`, from any rank; with more than one rank they begin with the
+/// rank's number. Each message is one write and ends with a newline, so lines of several ranks do not mix.
 class Logger {
  public:
   Logger() = default;

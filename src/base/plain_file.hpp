@@ -14,7 +14,8 @@
 #include <system_error>
 #include <vector>
 
-// Files that a user names, or that lie in a folder that a user names: what they are, and their text.
+// Files and folders that a user names: what is at a path, the text of a file, temporary names, folders that are made
+// and removed again, and the names of files of single ranks.
 
 namespace shard8::base {
 
@@ -73,8 +74,8 @@ PlainText read_plain(const std::string& path, Pipes pipes = Pipes::refused);
 /// The name path.tmp, which a file has until it is complete.
 inline std::string temporary_of(const std::string& path) { return path + ".tmp"; }
 
-/// Where a link leads to that leads to nothing; nothing for another path. Such a link is neither there nor can a folder
-/// be made in its place.
+/// The missing target of a broken link; nothing for any other path. A broken link is neither there, nor can a folder be
+/// made in its place.
 inline std::optional<std::string> end_of_broken_link(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_symlink(path, error) || std::filesystem::exists(path, error)) return std::nullopt;

@@ -7,7 +7,7 @@
 
 namespace shard8::base {
 
-/// How far one thread has got, for a watchdog. One thread writes it, another one reads it.
+/// How far one thread has got, for a watchdog. One thread writes the progress, another one reads it.
 class Progress {
  public:
   /// The thread begins or has ended `what`, a static text. Costs two relaxed stores.

@@ -20,7 +20,7 @@
 namespace shard8::base {
 namespace {
 
-// A handler reaches nothing but globals. It uses lock-free atomics, clock_gettime() and sem_post(), which are
+// A handler reaches nothing but globals. The handler uses lock-free atomics, clock_gettime() and sem_post(), which are
 // async-signal-safe (POSIX.1-2017, 2.4.3).
 std::atomic<bool> in_use = false;
 std::atomic<std::int64_t> first_ns = 0;  // when the first signal came, on the monotonic clock; 0: none came
@@ -33,8 +33,8 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<int>
 bool hangup_ignored = false;  // when the process started
 
 // UCX installs a handler for SIGHUP when it is loaded, by which it logs more, whatever the signal did before. So this
-// is called before the constructors of all libraries, and of sanitizers. It asks the kernel itself, whose structure
-// begins with the handler.
+// function is called before the constructors of all libraries, and of sanitizers. The function calls the kernel itself,
+// whose structure begins with the handler.
 __attribute__((no_sanitize("address", "undefined", "thread"))) void look_at_hangup() {
   std::array<std::uint64_t, 8> action{};
   constexpr std::size_t kMaskBytes = 8;

@@ -18,8 +18,8 @@ namespace shard8::base {
 /// its destruction, which restores what they did before, or to ignore(). The first signal is remembered, and the run
 /// reads it (first()). A second one ends the process. A SIGHUP that was ignored when the process started (nohup) stays
 /// ignored. Every write to a pipe or socket that nobody reads any more raises SIGPIPE: the first one counts as a SIGHUP
-/// as long as no other signal comes, and none as a first or second signal. A SIGPIPE that was ignored stays ignored.
-/// One object at a time in a process.
+/// as long as no other signal comes, and none as a first or second signal. A SIGPIPE that was ignored stays ignored. A
+/// process may have one object at a time.
 class StopSignals {
  public:
   static constexpr std::array<int, 4> kSignals{SIGTERM, SIGUSR1, SIGINT, SIGHUP};
@@ -35,7 +35,8 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   /// Installs the handlers again. To be called after MPI_Init: MPICH installs one for SIGUSR1, by which its launcher
-  /// can tell of dead processes, and after a signal asks the launcher for them. Without a launcher it waits for ever.
+  /// can tell of dead processes, and after a signal queries the launcher about them. Without a launcher MPICH waits for
+  /// ever.
   void take_back();
 
   /// From now on the signals are ignored, and still are when this object has gone: there is no moment between in which
@@ -45,7 +46,8 @@ class StopSignals {
   /// The signal that came first, 0 for none.
   int first() const;
 
-  /// Ends the process when a second signal comes. A thread of this object calls it with what happened, in words.
+  /// Ends the process when a second signal comes. A thread of this object calls the function with what happened, in
+  /// words.
   using End = std::function<void(const std::string& what)>;
   /// From now on a second signal calls `end`. Before that, and with an empty `end`, the process prints "shard8: " and
   /// what happened on standard error and leaves with exit code 5. Returns when no earlier function runs any more.

@@ -11,8 +11,8 @@ namespace shard8::base {
 /// The system's clock, in seconds since the begin of 1970, UTC.
 double unix_now();
 
-/// The longest tick of the kernel, in seconds: it knows when a process began, and when a file was written to, as the
-/// begin of a tick.
+/// The longest tick of the kernel, in seconds: the kernel knows when a process began, and when a file was written to,
+/// as the begin of a tick.
 inline constexpr double kTick_s = 0.01;
 
 /// When this process began, on the same clock: unix_now() less the age of the process, which the kernel knows to

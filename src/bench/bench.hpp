@@ -82,8 +82,8 @@ struct Measured {
   std::string machine, version, commit, date;
 };
 
-/// A table with one line a row; GB is 1e9 bytes. The other two have every member of the rows, times in ms. In CSV what
-/// does not exist is empty, in JSON null.
+/// The rows as a table with one line a row, in which GB is 1e9 bytes, as CSV, and as JSON. CSV and JSON have every
+/// member of the rows, times in ms. What does not exist is empty in CSV and null in JSON.
 std::string to_text(const OverlapBench& bench);
 std::string to_csv(const OverlapBench& bench, const Measured& measured);
 std::string to_json(const OverlapBench& bench, const Measured& measured);
@@ -173,7 +173,7 @@ struct CheckpointBench {
   std::vector<CheckpointRun> runs;
 };
 
-/// The deck of which the benchmark assembles the state: synthetic data, checkpoints when the benchmark asks for them.
+/// The deck of which the benchmark assembles the state: synthetic data, checkpoints when the benchmark needs them.
 deck::Config checkpoint_bench_deck(deck::Config config);
 
 /// Saves and loads the state of `assembly`, which has opened its files and started, with checkpoint_bench_deck().

@@ -131,7 +131,7 @@ deck::Config calibration_deck(deck::Config config);
 DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, const std::string& name,
                      const StepBudget& budget);
 
-/// A factor by which something takes longer, from `calls` calls beside which something else ran.
+/// A factor by which something takes longer, from `calls` calls during which something else ran.
 struct Slowdown {
   double factor = 1;
   std::int64_t calls = 0;
@@ -149,18 +149,20 @@ struct SharedCall {
   /// What the call would take alone if the loads slow it down by these factors.
   double without(const Factors& factors) const;
 };
-/// A load's factor is fitted to so many calls at least. Chosen: six calls of attention gave 0.93 beside gathers on two
-/// H100, where hundreds of products gave 1.1.
+/// A load's factor is fitted to so many calls at least. Chosen: six calls of attention gave 0.93 while gathers ran on
+/// two H100, where hundreds of products gave 1.1.
 inline constexpr std::int64_t kEnoughBeside = 10;
 /// One factor for each load, by least squares: a call does 1/factor of its work a second while the load is in flight,
 /// and the product of these while several are, as in a simulation (project::simulate). A load has a factor if at least
 /// kEnoughBeside calls had it alone in flight for a share of kAlone or more. Calls that are farther from the fit than
-/// `farthest` times the median distance are left out. Nothing for a load whose factor is not between 0.5 and 10.
+/// `farthest` times the median distance are left out. Returns nothing for a load whose factor is not between 0.5 and
+/// 10.
 Slowdowns fit_slowdowns(std::vector<SharedCall> calls, double farthest = 3);
 
-/// By which factors work of this kind takes longer while collectives are in flight: fit_slowdowns() of the calls that
-/// ran beside a collective. The time alone is the median of the calls of the same key that ran alone; on hosts their
-/// mean. `copies`: copy engines move what collectives inside a node move; otherwise all collectives are one load.
+/// The factors by which work of this kind takes longer while collectives are in flight: fit_slowdowns() of the calls
+/// that ran while a collective was in flight. The time alone is the median of the calls of the same key that ran alone;
+/// on hosts their mean. `copies`: copy engines move what collectives inside a node move; otherwise all collectives are
+/// one load.
 Slowdowns slowdowns_of(std::span<const DeckTimes> decks, machine::Load load, bool on_device, bool copies);
 
 /// Adds what the decks tell to `to`, with this source: times of products, attention and kernels, slow-downs, spread,
@@ -187,7 +189,7 @@ std::vector<machine::CollectiveTime> time_collectives(const comm::Communicator& 
 /// Adds collectives and what follows from them: node.bandwidth and node.latency from all-gathers in the node;
 /// network.bandwidth, latency and latency_rank by least squares over those of several nodes, for `rails` ports of a
 /// node. Entries that contradict each other, a larger collective that takes less than half the time of a smaller one,
-/// are left out, the slower one. Then, from the decks, by which factor collectives take longer while something is
+/// are left out, the slower one. Then, from the decks, the factor by which collectives take longer while something is
 /// computed. Returns remarks.
 std::vector<std::string> add_collectives(machine::Machine& to, std::vector<machine::CollectiveTime> collectives,
                                          std::span<const DeckTimes> decks, int rails, int source);

@@ -51,7 +51,7 @@ std::vector<Shape> shapes_up_to(int nodes, int ranks) {
   return shapes;
 }
 
-/// Whether a time of rank 0 is past its deadline. The same on every rank.
+/// Whether a time of rank 0 is past its deadline. The answer is the same on every rank.
 bool is_past(const Communicator& world, Clock::time_point time, Clock::time_point deadline) {
   std::string past = time >= deadline ? "1" : "0";
   world.broadcast(past, 0);

@@ -44,8 +44,8 @@ inline constexpr const char* kMeasureAgain = "measure again, or import a copy of
 /// Throws Error(deck) for a size that is no whole number from 1 to 1e18.
 void require_size(double bytes, const std::string& place);
 
-/// The operation that a program's name or title means: "all_gather_perf", "OSU MPI Allgather Latency Test". None for
-/// forms whose ranks contribute different amounts (alltoallv), for blocks and for neighborhoods.
+/// The operation that a program's name or title means: "all_gather_perf", "OSU MPI Allgather Latency Test". Returns
+/// none for forms whose ranks contribute different amounts (alltoallv), for blocks and for neighborhoods.
 std::optional<profile::Collective> operation_in(const std::string& text);
 
 /// Whether nccl-tests' times in place are those of shard8's collective.
@@ -63,7 +63,8 @@ struct Import {
 
   /// Sets `nodes` and `ranks` from the ranks of each host, which the file says at `place`. If the user gave them, they
   /// stay; then a file with as many ranks in all on another number of hosts gets a remark, and one with another number
-  /// of ranks is an Error(deck). So are hosts with different numbers of ranks. Does nothing if the file names no host.
+  /// of ranks is an Error(deck). Hosts with different numbers of ranks are an Error(deck), too. Does nothing if the
+  /// file names no host.
   void set_shape(const std::map<std::string, std::int64_t>& ranks_of, const std::string& place);
   /// Throws Error(deck) without nodes and ranks.
   void need_shape() const;

@@ -87,7 +87,7 @@ class Table {
   bool left_out_ = false;
 };
 
-/// nccl-tests. A file may have several runs. Since 2.17 a run begins with the name of its program.
+/// Reads tables of nccl-tests. A file may have several runs. Since 2.17 a run begins with the name of its program.
 class NcclTable : Table {
  public:
   using Table::Table;
@@ -185,7 +185,7 @@ class NcclTable : Table {
   bool has_rows_ = false;
 };
 
-/// OSU micro-benchmarks. A file may have several tests, each with a title and a heading.
+/// Reads tables of the OSU micro-benchmarks. A file may have several tests, each with a title and a heading.
 class OsuTable : Table {
  public:
   using Table::Table;
@@ -257,8 +257,8 @@ class OsuTable : Table {
   }
 
   Words columns_;
-  std::size_t time_ = 0;  ///< its column
-  double us_ = 1;         ///< of its unit
+  std::size_t time_ = 0;  ///< the column of the time
+  double us_ = 1;         ///< microseconds in a unit of that column
   std::string last_;      ///< place of the last line, if that is a row
 };
 

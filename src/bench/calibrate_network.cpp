@@ -150,11 +150,12 @@ std::vector<CollectiveTime> rows_of_steps(const machine::Machine& m, std::span<c
   return rows;
 }
 
-/// By which factor collectives of one load take longer beside computation. One factor for all kinds of it: a
-/// collective of a step runs beside a mix of them. `beside`: how many did.
+/// The factor by which collectives of one load take longer while computation runs. There is one factor for all kinds of
+/// computation: while a collective of a step runs, a mix of them runs. `beside`: how many collectives ran during
+/// computation is added to it.
 std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::span<const DeckTimes> decks, Load load,
                                                 std::size_t& beside) {
-  std::vector<SharedCall> calls;  // what runs beside them counts as one load
+  std::vector<SharedCall> calls;  // what runs at the same time counts as one load
   for (const DeckTimes& deck : decks)
     for (const TracedCollective& c : calls_of(deck)) {
       if (m.load_of(c.op, c.nodes) != load) continue;
@@ -165,8 +166,8 @@ std::optional<Slowdown> slowdown_of_collectives(const machine::Machine& m, std::
   return fit_slowdowns(std::move(calls))[index_of(Load::collective)];
 }
 
-/// One row for each key: the median. Of two that contradict each other, the smaller collective is the slow one and
-/// goes.
+/// One row for each key: the median. If two rows contradict each other, the smaller collective is the slow one, and its
+/// row is left out.
 int without_contradictions(std::vector<CollectiveTime>& rows) {
   std::map<std::tuple<int, Collective, int, std::uint64_t>, std::vector<double>> seconds;
   for (const CollectiveTime& r : rows) seconds[{r.nodes, r.op, r.ranks, r.bytes}].push_back(r.seconds);

@@ -183,7 +183,7 @@ DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, con
       decided_by_root(world, std::clamp<std::int64_t>(fitting, 3, std::max<std::int64_t>(budget.most_traced, 3)));
 
   DeckTimes times{.deck = name, .ranks = {}, .warmup_steps = done, .warmup_s = warmup_s};
-  // Of the step before the first traced one, calls are traced.
+  // Calls of the step before the first traced one are traced as well.
   profile::TraceRecorder recorder({{done + 1, done + traced}}, done);
   {
     Tracing tracing(assembly, log, recorder);
@@ -207,7 +207,7 @@ DeckTimes time_steps(train::Assembly& assembly, profile::CollectiveLog& log, con
   return times;
 }
 
-// By which factors calls take longer beside collectives.
+// The factors by which calls take longer while collectives run.
 
 namespace {
 
@@ -229,8 +229,8 @@ double squares(const std::vector<SharedCall>& calls, const Factors& factors) {
   return sum;
 }
 
-/// The step by Gauss and Newton from `factors`, in the logarithms of the fitted loads' factors: the solution of
-/// J'J step = J' error, where t = t0 / D has the derivative t0 / D^2 * (the part of D beside the load).
+/// The step by Gauss and Newton from `factors`, in the logarithms of the fitted loads' factors: the solution of J'J
+/// step = J' error, where t = t0 / D has the derivative t0 / D^2 * (the part of D while the load is in flight).
 Factors step_from(const std::vector<SharedCall>& calls, const Factors& factors,
                   const std::vector<std::size_t>& fitted) {
   const std::size_t n = fitted.size();

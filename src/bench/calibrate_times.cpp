@@ -38,7 +38,8 @@ double usual_mean(std::vector<double> values, double share = 0.1) {
 
 using Calls = std::map<WorkKey, std::vector<TracedCall>>;
 
-/// The calls of all ranks and decks. Of a key that has calls whose ends are the device's own, others are left out.
+/// The calls of all ranks and decks. If a key has calls whose ends are the device's own, the other calls of the key are
+/// left out.
 Calls all_calls(std::span<const DeckTimes> decks) {
   Calls all;
   for (const DeckTimes& deck : decks)
@@ -207,7 +208,7 @@ bool impossible(const machine::Machine& m, const WorkKey& key, double seconds) {
   return peak.given() && seconds * peak.value < p.flops();
 }
 
-/// To five digits: more are noise.
+/// `value` to five digits: more are noise.
 double rounded(double value) { return std::stod(fmt::format("{:.4e}", value)); }
 
 }  // namespace

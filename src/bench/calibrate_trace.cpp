@@ -24,7 +24,7 @@ struct Interval {
   std::int64_t begin = 0, end = 0;
 };
 
-/// Ordered, and those that meet are one.
+/// The intervals in order, those that meet joined to one.
 std::vector<Interval> united(std::vector<Interval> all) {
   std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   std::vector<Interval> one;
@@ -44,7 +44,7 @@ class Flights {
     changes_.push_back({call.begin, load, 1});
     changes_.push_back({call.end, load, -1});
   }
-  /// All calls are known.
+  /// Orders the calls, once all of them are known.
   void order() {
     std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
     std::array<int, kCollectiveLoads> calls{};
@@ -122,7 +122,7 @@ class SharedLink {
     std::int64_t time = 0;
     double all = 0, computing = 0;  ///< nanoseconds
   };
-  /// By one of the calls.
+  /// What was taken by the end of one of the calls.
   Taken by(const Interval& call) const {
     const auto until = [this](std::int64_t time) {
       return *std::lower_bound(taken_.begin(), taken_.end(), time,
@@ -313,7 +313,7 @@ RankTimes times_of(const profile::TraceRecorder& trace, const operation::Operati
     times.total_s.push_back(seconds(traced.end - traced.begin));
   }
 
-  // The recorder has the calls of the step before the first traced one, too: what was computed beside them is not
+  // The recorder has the calls of the step before the first traced one, too: what was computed while they ran is not
   // known.
   const auto counts = [&](const profile::CallSpan& call) {
     return call.end > call.begin && call.ranks > 1 && !trace.steps().empty() &&

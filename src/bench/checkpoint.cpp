@@ -42,7 +42,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A checkpoint is begun on the way under a number that this divides. No run trains so many steps.
 constexpr std::int64_t kEvery = 1000000;
-/// Of the deck: for how many steps the timer reserves memory. More may be trained.
+/// run.steps of the deck: for how many steps the timer reserves memory. More steps may be trained.
 constexpr std::int64_t kSteps = 1000;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -265,7 +265,7 @@ class Bench {
     return result;
   }
 
-  /// Of the bytes of this rank's parts of each tensor.
+  /// The hashes of the bytes of this rank's parts, one for each tensor.
   std::vector<std::uint64_t> hashes() const {
     std::vector<std::uint64_t> all;
     std::vector<std::byte> copy;

@@ -18,7 +18,7 @@ namespace shard8::bench {
 
 /// One collective to time: all_gather or all_reduce in place, reduce_scatter into rows of the whole, or all_to_all or
 /// send_receive to the next rank into as much memory. `bytes` has the bytes of the whole of each tensor of one grouped
-/// call. They are rounded up, so that every rank has the same multiple of 16 elements.
+/// call. The sizes are rounded up, so that every rank has the same multiple of 16 elements.
 struct BenchCase {
   profile::Collective op{};
   tensor::DType dtype{};

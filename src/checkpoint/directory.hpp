@@ -80,16 +80,16 @@ class Directory {
   std::vector<std::string> remains() const;
 
   /// Moves checkpoints to the folder `to` in this directory, and makes that folder. `whether` decides which: it is
-  /// asked for each folder with a checkpoint's name and gets the id of its training, an empty id if the manifest cannot
-  /// be read. The checkpoint that was written last is moved last. `latest` is moved, too, if it names a checkpoint that
-  /// is moved, or if no checkpoint stays. Returns the names that were moved.
+  /// called for each folder with a checkpoint's name and gets the id of its training, an empty id if the manifest
+  /// cannot be read. The checkpoint that was written last is moved last. `latest` is moved, too, if it names a
+  /// checkpoint that is moved, or if no checkpoint stays. Returns the names that were moved.
   std::vector<std::string> move_aside(const std::string& to,
                                       const std::function<bool(std::string_view)>& whether) const;
 
   /// 1 + the largest serial of the checkpoints whose manifest verifies.
   std::int64_t next_serial() const;
 
-  /// What a function did beside its work.
+  /// What a function did in addition to its work.
   struct Done {
     std::vector<std::string> removed;  ///< names
     std::vector<std::string> renamed;  ///< "FROM to TO"
@@ -109,7 +109,7 @@ class Directory {
   std::string begin(std::int64_t step) const;
 
   /// Error(environment) "checkpoint.dir is not shared" unless the file of this name, which some rank has written, is in
-  /// DIR/step_N.tmp, with `length` bytes if it is given. Before commit().
+  /// DIR/step_N.tmp, with `length` bytes if it is given. To be called before commit().
   void require_file(std::int64_t step, const std::string& name, std::optional<std::uint64_t> length) const;
 
   /// Makes DIR/step_N.tmp the checkpoint of this step. All shard files and the manifest must be in it and fsynced. An
@@ -152,8 +152,8 @@ Directory directory_at(const std::string& path);
 Directory::Scan scan_and_say(const Directory& directory, const std::function<void(const std::string&)>& say);
 
 /// The checkpoint that a path names: the path itself, or else of directory_at() the last written that is usable. `say`
-/// is told of those that are not usable. Error(checkpoint) if there is none. Its manifest verifies and its files have
-/// their lengths; their bytes are not checked.
+/// is told of those that are not usable. Error(checkpoint) if there is none. The manifest of the checkpoint verifies
+/// and its files have their lengths; the bytes of the files are not checked.
 Checkpoint open_checkpoint(const std::string& path, const std::function<void(const std::string&)>& say);
 
 enum class Kind { none, folder, other };

@@ -33,11 +33,12 @@ struct TensorSummary {
   ManifestTensor tensor;
   std::vector<PlacedBox> boxes;  ///< ordered by their first row, then by their first column
   std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> hash;  ///< as hash_parts(): the same on every mesh; empty if not asked for
+  std::optional<std::uint64_t> hash;  ///< as hash_parts(): the same on every mesh; empty if not requested
 };
 
-/// All tensors in the order of the manifest. With `hashes` every value is read, and its digest checked; 64 MiB or
-/// a row, whichever is larger, are in memory at once. Error(checkpoint).
+/// All tensors in the order of the manifest. With `hashes` every value is read, and its digest checked; 64 MiB or a
+/// row, whichever is larger, are in memory at once. Error(checkpoint) if the files cannot be read or do not fit the
+/// manifest.
 std::vector<TensorSummary> summarise(const Checkpoint& checkpoint, bool hashes);
 
 /// Run, program, mesh, step, the keys of the deck that are not defaults, and a table of the tensors; with `boxes` also

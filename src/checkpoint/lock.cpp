@@ -50,7 +50,8 @@ struct Place {
              place.key);
 }
 
-/// Up to 1024 bytes of what is at a path now. Opened anew each time: network file systems then ask the server.
+/// Up to 1024 bytes of what is at a path now. The file is opened anew each time, because network file systems then
+/// query the server.
 std::optional<std::string> text_at(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return std::nullopt;
@@ -114,8 +115,8 @@ int open_there(const Place& place) {
   is_no_lock(place, "no regular file");
 }
 
-/// Refuses a file that make_file() could not make or write, and makes none. Of a folder that is to be made, the one in
-/// which it will be is examined.
+/// Refuses a file that make_file() could not make or write, and makes none. For a folder that is to be made, the folder
+/// in which it will be is examined.
 void require_can_make(const Place& place, const std::string& text) {
   std::filesystem::path folder = std::filesystem::path(place.path).parent_path();
   struct stat there = {};
@@ -177,10 +178,10 @@ int make_file(const Place& place, const std::string& text, bool& has_flock) {
   return descriptor;
 }
 
-/// The right to take a lock over from a dead holder. Of several processes that found the same holder dead, one has it:
-/// the one that makes the file LOCK.claim-HASH, where HASH is that of the lock's text. No text of a lock comes twice,
-/// since it holds the process, its start and its beats. So a process that was stopped for a long time between reading
-/// the lock and claiming it may get the claim too, but it then finds another text in the lock and gives up.
+/// The right to take a lock over from a dead holder. One of several processes that found the same holder dead has the
+/// right: the one that makes the file LOCK.claim-HASH, where HASH is that of the lock's text. No text of a lock comes
+/// twice, since it holds the process, its start and its beats. So a process that was stopped for a long time between
+/// reading the lock and claiming it may get the claim too, but it then finds another text in the lock and gives up.
 class Claim {
  public:
   Claim(const Place& lock, const std::string& found)
@@ -319,7 +320,8 @@ bool Lock::take_over() {
   const auto holder = parse_lock(found);
   const std::string who = describe(holder);
   has_flock_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  // On this machine that is certain. A file server may keep the flock() of a node that died, for minutes or for ever.
+  // For a holder on this machine a flock() that fails proves that the lock is held. A file server may keep the flock()
+  // of a node that died, for minutes or for ever.
   if (!has_flock_ && errno == EWOULDBLOCK && holder && holder->boot == self_.boot)
     refuse({path_, options_.key}, who, state_of(holder, self_) == State::alive ? "which is alive" : "which holds it");
   switch (state_of(holder, self_)) {

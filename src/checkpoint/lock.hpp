@@ -26,7 +26,7 @@ struct LockHolder {
 /// Clock ticks from boot to the start of a process of this machine; nothing if no such process lives. Linux's /proc.
 std::optional<std::int64_t> start_of_process(std::int64_t pid);
 
-/// The calling process.
+/// What a lock says of the calling process.
 LockHolder this_process(std::string run);
 
 /// The text of a lock, always of the same length; and what such a text says, nothing if it is malformed.
@@ -51,7 +51,7 @@ struct LockOptions {
   /// seconds, so that a stall of a file system does not look like a death.
   double limit_s = 60;
   double poll_s = 0.5;  ///< how often the lock is read meanwhile
-  /// Is told why the constructor waits.
+  /// Called with the reason why the constructor waits.
   std::function<void(const std::string&)> say = {};
 };
 

@@ -14,9 +14,9 @@
 
 namespace shard8::checkpoint {
 
-/// The format version that this program writes. It reads versions 1 to this one. Every version, newer ones too, is a
-/// JSON object with an integer "format", and ends with the line of its digest. Version 1 names no parent, no inputs and
-/// no loss, and its data cursor counts steps.
+/// The format version that this program writes. The program reads versions 1 to this one. Every version, newer ones
+/// too, is a JSON object with an integer "format", and ends with the line of its digest. Version 1 names no parent, no
+/// inputs and no loss, and its data cursor counts steps.
 inline constexpr std::int64_t kManifestFormat = 2;
 
 /// The manifest's name in the folder of a checkpoint.
@@ -58,14 +58,15 @@ struct ManifestInput {
   bool operator==(const ManifestInput&) const = default;
 };
 
-/// What a checkpoint is, beside the data in its shard files.
+/// What a checkpoint has in addition to the data in its shard files.
 struct Manifest {
   std::int64_t format = kManifestFormat;
   std::string program, git_hash;  ///< of the program that wrote it
   std::string run;                ///< id of the training; each shard file carries it as well
   std::optional<Parent> parent;   ///< none: the training began at step 0
-  /// 1 + the largest one in the directory when this was written (Directory::next_serial). It orders checkpoints by when
-  /// they were written, without clocks: a run that was restarted from step 100 writes step 150 after an old step 300.
+  /// 1 + the largest one in the directory when this was written (Directory::next_serial). The serial orders checkpoints
+  /// by when they were written, without clocks: a run that was restarted from step 100 writes step 150 after an old
+  /// step 300.
   std::int64_t serial = 1;
   std::int64_t step = 0;  ///< steps done
   base::Extents mesh;
@@ -78,7 +79,7 @@ struct Manifest {
   std::optional<ManifestInput> validation;
   std::optional<ManifestInput> weights;  ///< initial weights; none: they were random, or the format is 1
   std::optional<double> loss;            ///< of the last step; none: the format is 1
-  /// Of the initial values. Random numbers are counter-based: no generator has a state.
+  /// The seed of the initial values. Random numbers are counter-based: no generator has a state.
   std::uint64_t init_seed = 0;
   std::string plan;  ///< what was chosen by timing, as train::SavedChoices; empty: nothing
   std::vector<ManifestKey> deck;

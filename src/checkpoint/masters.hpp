@@ -16,8 +16,7 @@
 namespace shard8::checkpoint {
 
 /// The master weights of a checkpoint in fp32, by their Hugging Face names. A bf16 master is joined with its remainder,
-/// bit for bit. Reads the blocks that hold the box that is asked for, and checks their digests. Errors are those of
-/// Reader.
+/// bit for bit. Reads the blocks that hold the requested box, and checks their digests. Errors are those of Reader.
 class Masters final : public io::TensorFile {
  public:
   /// `likely` only decides which shard files are opened first.

@@ -33,7 +33,7 @@ void fill(std::byte* out, std::int64_t count, const F& f) {
   }
 }
 
-/// Converts `count` elements. `remainder` is read by `join` alone. Not for Conversion::none.
+/// Converts `count` elements. `remainder` is read by `join` alone. `how` must not be Conversion::none.
 void convert(Conversion how, std::byte* out, const std::byte* in, const std::byte* remainder, std::int64_t count) {
   switch (how) {
     case Conversion::widen:
@@ -218,7 +218,8 @@ void Reader::restore(const tensor::Exec& exec, const std::vector<StateTensor>& t
   tensor::finish(exec);
 }
 
-/// In panels of rows of the part's memory. A transposed part is one panel, because its rows are columns of the file.
+/// Restores a part in panels of rows of the part's memory. A transposed part is one panel, because its rows are columns
+/// of the file.
 void Reader::restore_part(const tensor::Exec& exec, const StateTensor& t, const LocalPart& part) {
   const std::size_t size = tensor::size_of(t.dtype);
   const Source source = source_of(t);

@@ -18,7 +18,7 @@
 
 namespace shard8::checkpoint {
 
-/// How elements that a checkpoint holds become those that a run keeps, where the deck asks for another dtype.
+/// How elements that a checkpoint holds become those that a run keeps, where the deck names another dtype.
 enum class Conversion : std::uint8_t {
   none,        ///< the dtypes are equal
   widen,       ///< bf16 to fp32, exact
@@ -50,7 +50,8 @@ class Reader {
   void require(const std::vector<StateTensor>& tensors) const;
 
   /// Fills this rank's parts of all tensors, which require() has accepted. Reads only the blocks that hold elements of
-  /// these parts, checks their digests, and holds one part at most in host memory beside the tensors. Waits for `exec`.
+  /// these parts, checks their digests, and holds one part at most in host memory in addition to the tensors. Waits for
+  /// `exec`.
   void restore(const tensor::Exec& exec, const std::vector<StateTensor>& tensors);
 
   /// Checks the bytes of the shard files that belong to no tensor: those of the files index, index + of, .... With one

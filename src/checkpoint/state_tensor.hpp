@@ -72,9 +72,9 @@ struct StateTensor {
 /// zeros.
 std::uint64_t hash_element(std::int64_t index, std::uint64_t bits);
 
-/// The sum modulo 2^64 of the hashes of the elements in this rank's parts. Its sum over the ranks for which counts() is
-/// true is the hash of the whole tensor, the same on every mesh. Copies about 4 MiB at a time to the host; waits for
-/// `exec`. The parts must have data.
+/// The sum modulo 2^64 of the hashes of the elements in this rank's parts. The sum of the results over the ranks for
+/// which counts() is true is the hash of the whole tensor, the same on every mesh. Copies about 4 MiB at a time to the
+/// host; waits for `exec`. The parts must have data.
 std::uint64_t hash_parts(const tensor::Exec& exec, const StateTensor& tensor);
 
 /// Copies elements [first, first + count) of the transpose of `from`, a row-major (rows, cols) tensor with elements of

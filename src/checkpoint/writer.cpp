@@ -113,13 +113,13 @@ struct Writer::Work {
     if (w.guest != nullptr) w.guest->file().sync();
   }
 
-  /// For a rank that is not the first of its node.
+  /// The work of a rank that is not the first of its node.
   static void write_as_guest(Work& w) {
     w.guest = std::make_unique<io::ShardBlockWriter>(w.path, w.boxes);
     write(w);
   }
 
-  /// For a file of one rank.
+  /// The work of a rank that has a file of its own.
   static void write_file(Work& w) {
     lay_out(w);
     write(w);
@@ -128,8 +128,9 @@ struct Writer::Work {
 
   static void index(Work& w) { w.summary = w.file->finish(); }
 
-  /// For a rank that made a file: it has its length, and the rank sees what the next one made. So each rank looks for
-  /// two files, and ranks that see different folders are found in the ring, whatever their number.
+  /// The check of a rank that made a file: the file has its length, and the rank sees the file that the next rank made.
+  /// So each rank looks for two files, and ranks that see different folders are found in the ring, whatever their
+  /// number.
   static void check(Work& w) {
     w.directory->require_file(w.identity.step, w.summary->file, w.summary->length);
     w.directory->require_file(w.identity.step, w.next_file, std::nullopt);
@@ -166,7 +167,7 @@ struct Writer::Work {
   std::string folder;
   std::optional<Directory> directory;
 
-  // Of rank 0, for the commit.
+  // The members that only rank 0 uses, for the commit.
   Clock::time_point durable;
   Manifest manifest;
   std::function<std::string()> lost;

@@ -31,8 +31,8 @@ namespace shard8::checkpoint {
 /// On a device take() starts copies of all parts into pinned memory, group by group. A group is changed only when its
 /// copies are complete: before_change() makes the device wait for them, and the host never waits.
 ///
-/// On hosts take() copies nothing. That thread reads the tensors themselves. What it has not read of a group when
-/// the group is about to change is copied first: before_change() does this.
+/// On hosts take() copies nothing. The reading thread reads the tensors themselves. What it has not read of a group
+/// when the group is about to change is copied first: before_change() does this.
 class Snapshot {
  public:
   /// A part that this rank writes: parts[part] of tensors[tensor].
@@ -65,8 +65,8 @@ class Snapshot {
   /// Calls use() with elements [first, first + count) of a piece, in row-major order of the piece's box in coordinates
   /// of the whole tensor: where they lie if their order there is that of the box, else in `buffer`. When the elements
   /// were changed during use(), it is called once more, with the right ones; before_change() never waits for use().
-  /// Only for the one thread that reads. `first` must not be smaller than in the call before for the same piece plus
-  /// its count: each element is read in order.
+  /// Only the one thread that reads may call this function. `first` must not be smaller than in the call before for the
+  /// same piece plus its count: each element is read in order.
   void read(std::size_t piece, std::int64_t first, std::int64_t count, std::vector<std::byte>& buffer, const Use& use);
 
  private:
@@ -151,7 +151,8 @@ class Writer {
   struct Work;
 
   bool leads_node() const { return node_ == nullptr || node_->rank() == 0; }
-  /// Of the file that this rank or its node makes, or of the one that the next rank or node makes.
+  /// The name of the file that this rank or its node makes; with `next` = 1, of the file that the next rank or node
+  /// makes.
   std::string file_name(int next = 0) const;
   std::vector<io::ShardBox> own_boxes() const;
   void begin_layout();

@@ -30,7 +30,7 @@ class PushMemory;
 struct PeerPart;
 struct Placement;
 
-/// From where on a collective is done in another way, with the same result.
+/// The sizes from which on a collective is done in another way, with the same result.
 struct Limits {
   /// Longest message in bytes. A longer one is cut, because MPI counts are ints.
   std::size_t message_bytes = std::size_t{1} << 30;
@@ -63,16 +63,17 @@ struct ClockReading {
 /// A group of ranks and its collectives. Tensors are in host memory and are communicated by MPI, or, once a device is
 /// attached, in device memory and communicated by the device's library. Move-only; frees what it duplicated.
 ///
-/// All ranks of the group must call the same collectives in the same order. All are nonblocking underneath, and wait as
-/// `waiting` says. In a group of one rank outputs are filled, and nothing is sent or recorded. Every status is checked:
-/// Error(failed) with operation, group and rank.
+/// All ranks of the group must call the same collectives in the same order. All collectives are nonblocking underneath,
+/// and wait as `waiting` says. In a group of one rank outputs are filled, and nothing is sent or recorded. Every status
+/// is checked: Error(failed) with operation, group and rank.
 ///
 /// On hosts, sums of fp32 and bf16 accumulate in fp32 in the group's order (bf16: one rounding at the end). The order
 /// is that of ranks, or a tree if `split` was given SumOrder::tree; exchanges by parts always add in rank order. So a
 /// result does not depend on message sizes or library algorithms, and is the same on every rank. On a device this holds
 /// for reduce-scatters in gather_memory, which add in rank order, and for sums with reduce_memory and
 /// all_reduce_memory. Other sums on a device have the library's order, which is the same on every rank and in every run
-/// on the same machine. They round sums of bf16 after each addition, and in their maximum of floats NaN need not win.
+/// on the same machine. Such sums of bf16 are rounded after each addition, and in a maximum of floats by the library
+/// NaN need not win.
 ///
 /// On a device a collective sees what the compute stream was given before the call, and the host does not wait: see
 /// Request. The lanes of the group choose the stream of each operation.
@@ -122,16 +123,16 @@ class Communicator {
   static std::size_t all_reduce_memory_bytes(std::size_t bytes, int group_size);
 
   /// On devices: memory through which all_to_all and send_receive of this group go, as long as it is held, where ranks
-  /// can write to each other's memory; elsewhere NCCL moves them, and no memory is taken. It must hold what a rank gets
-  /// from its peers in one call: of an all_to_all, group size − 1 times the most that a peer sends. A part that it
-  /// cannot hold is an Error(failed). Null on hosts, in a group of one, and where ranks cannot write. Collective, with
-  /// the same bytes on every rank; all ranks must free it together, before the communicator.
+  /// can write to each other's memory; elsewhere NCCL moves them, and no memory is taken. The memory must hold what a
+  /// rank gets from its peers in one call: of an all_to_all, group size − 1 times the most that a peer sends. A part
+  /// that it cannot hold is an Error(failed). Null on hosts, in a group of one, and where ranks cannot write.
+  /// Collective, with the same bytes on every rank; all ranks must free it together, before the communicator.
   std::shared_ptr<DeviceMemory> all_to_all_memory(std::size_t bytes) const;
 
   /// On devices: memory of this rank into which kernels of all ranks of the group write, for push(), where ranks can
-  /// write to each other's memory. Its bytes are 0 at first. Null on hosts, in a group of one, and where ranks cannot
-  /// write; the lines of Device::describe() say why. Collective, with the same bytes on every rank; all ranks must free
-  /// it together, before the communicator.
+  /// write to each other's memory. The bytes of the memory are 0 at first. Null on hosts, in a group of one, and where
+  /// ranks cannot write; the lines of Device::describe() say why. Collective, with the same bytes on every rank; all
+  /// ranks must free it together, before the communicator.
   std::shared_ptr<PushMemory> push_memory(std::size_t bytes) const;
   /// Whether push_memory() gives memory. Collective; groups may get different answers.
   bool can_push() const;
@@ -150,8 +151,8 @@ class Communicator {
   enum class OwnPart : std::uint8_t {
     copied,   ///< by a copy within this rank's memory. On a device the copy needs multiprocessors: it waits for a
               ///< product
-    returned  ///< by a copy from the first peer to which copy engines have pushed the part. It takes longer, but needs
-              ///< no multiprocessors. Where parts are not pushed by copy engines, as `copied`
+    returned  ///< by a copy from the first peer to which copy engines have pushed the part. The copy takes longer, but
+              ///< needs no multiprocessors. Where parts are not pushed by copy engines, as `copied`
   };
 
   /// All-gather in place, as one grouped call. Each tensor of `whole` (N·R, ...), of any dtype, has this rank's rows at
@@ -166,8 +167,8 @@ class Communicator {
   /// All-gather of a matrix by columns: whole (R, N·C) receives own (R, C) of each rank r at columns [r·C, (r+1)·C).
   /// Tokens that every rank has stored transposed are gathered so. `through` (N·R, C), in gather_memory as the whole,
   /// may be overwritten: ranks that cannot write to each other's memory gather there first. The caller must not change
-  /// `own` and `through` until the request is complete. Only on devices, in a group of several ranks; elsewhere
-  /// Error(failed). `label` and `own_part`: see all_gather_in_place.
+  /// `own` and `through` until the request is complete. To be called on devices in a group of several ranks only;
+  /// elsewhere Error(failed). `label` and `own_part`: see all_gather_in_place.
   [[nodiscard]] Request all_gather_columns(const tensor::Tensor& whole, const tensor::Tensor& own,
                                            const tensor::Tensor& through, std::string_view label = {},
                                            OwnPart own_part = OwnPart::copied) const;
@@ -178,7 +179,7 @@ class Communicator {
   struct ReduceScatterItem {
     tensor::Tensor out, whole, addend = {};
   };
-  /// Tensors are fp32 or bf16. They must live until the request is complete. `label`: see all_gather_in_place.
+  /// Tensors are fp32 or bf16. The tensors must live until the request is complete. `label`: see all_gather_in_place.
   [[nodiscard]] Request reduce_scatter(std::span<const ReduceScatterItem> items, std::string_view label = {}) const;
 
   /// As reduce_scatter of one item without an addend, but the sum may be left to whoever reads it. `partial_sums`
@@ -208,19 +209,19 @@ class Communicator {
   enum class PeersRead : std::uint8_t {
     waited_for,  ///< push() waits until the streams of all ranks have come to this call
     known        ///< push() does not wait. Allowed if, on every rank, a push of this memory ended after the rank last
-           ///< used the bytes that are now written. This holds where dispatch and combine write to different bytes
-           ///< in turns, and combine's write() is the last to read what was dispatched; and where several pushes
+           ///< used the bytes that are now written. The condition holds where dispatch and combine write to different
+           ///< bytes in turns, and combine's write() is the last to read what was dispatched; and where several pushes
            ///< write to different bytes and the first of them has waited
   };
-  /// An all-to-all whose kernels the caller launches: they write to the memory of all ranks, so they alone know how
-  /// many rows go where, and no host waits. In the order of the memory's stream (PushMemory::stream) it waits for the
-  /// other ranks as `peers_read` says, then write() launches kernels on that stream, then it waits until those of all
-  /// ranks are complete. What the compute stream was given before comes before all this. What it is given after the
-  /// request's wait() sees what all ranks have written to this rank's memory. Kernels write to the memory of rank r at
-  /// memory.of(r), this rank's included. `sent` are tensors of the bytes that the call is recorded with, as
-  /// Collective::all_to_all; the host knows only what is sent on average, or at most. Their data are not used. `label`:
-  /// see all_gather_in_place. An exception of write() ends the job: other ranks wait. On hosts and in a group of one
-  /// Error(failed).
+  /// An all-to-all whose kernels the caller launches: the kernels write to the memory of all ranks, so they alone know
+  /// how many rows go where, and no host waits. In the order of the memory's stream (PushMemory::stream) the call waits
+  /// for the other ranks as `peers_read` says, write() launches kernels on that stream, and the call waits until the
+  /// kernels of all ranks are complete. What the compute stream was given before comes before all this. What the
+  /// compute stream is given after the request's wait() sees what all ranks have written to this rank's memory. Kernels
+  /// write to the memory of rank r at memory.of(r), this rank's included. `sent` are tensors of the bytes that the call
+  /// is recorded with, as Collective::all_to_all; the host knows only what is sent on average, or at most. The data of
+  /// `sent` are not used. `label`: see all_gather_in_place. An exception of write() ends the job: other ranks wait. On
+  /// hosts and in a group of one Error(failed).
   template <class Write>
   [[nodiscard]] Request push(PushMemory& memory, std::span<const tensor::Tensor> sent, std::string_view label,
                              const Write& write, PeersRead peers_read = PeersRead::waited_for) const {
@@ -247,10 +248,10 @@ class Communicator {
   [[nodiscard]] GatherParts all_gather_parts(std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                              std::string_view label, Route route = Route::direct,
                                              bool own_too = true) const;
-  /// As reduce_scatter of one item, with partial sums that are given rank by rank. It is called before the whole is
-  /// written: ScatterParts::whole says where. The direct route gives the bytes of reduce_scatter; through parts_memory
-  /// item.whole may have no memory. A ring adds the rows for rank r in the order r − 1, r − 2, …, r + 1, r (modulo the
-  /// ranks), in fp32, then the addend; bf16 is rounded once. `label` and errors as for all_gather_parts.
+  /// As reduce_scatter of one item, with partial sums that are given rank by rank. The function is called before the
+  /// whole is written: ScatterParts::whole says where. The direct route gives the bytes of reduce_scatter; through
+  /// parts_memory item.whole may have no memory. A ring adds the rows for rank r in the order r − 1, r − 2, …, r + 1, r
+  /// (modulo the ranks), in fp32, then the addend; bf16 is rounded once. `label` and errors as for all_gather_parts.
   [[nodiscard]] ScatterParts reduce_scatter_parts(const ReduceScatterItem& item, std::string_view label,
                                                   Route route = Route::direct) const;
 
@@ -268,9 +269,9 @@ class Communicator {
   static std::size_t parts_memory_bytes(std::size_t gather_bytes, std::size_t scatter_bytes, int group_size);
   /// How the group's exchanges by parts will move rows, if its owner takes parts_memory(gather_bytes, scatter_bytes) on
   /// hosts, or gather_memory and reduce_memory on a device: "memory that ranks share", "messages, because …", "memory
-  /// of peers" or "NCCL, because …"; "none" in a group of one rank. Equal circumstances give equal words. It takes the
-  /// memory, on a device a small piece of it, and gives it back. Collective, with the same bytes on every rank, while
-  /// nobody holds parts_memory of the group.
+  /// of peers" or "NCCL, because …"; "none" in a group of one rank. Equal circumstances give equal words. The function
+  /// takes the memory, on a device a small piece of it, and gives it back. Collective, with the same bytes on every
+  /// rank, while nobody holds parts_memory of the group.
   std::string parts_transport(std::size_t gather_bytes, std::size_t scatter_bytes) const;
   /// Where the ranks of this group run. Ranks are on one node if MPI says that they can share memory and, once a device
   /// is attached, if they have the same device_node_identity(), too. Collective. No collective may be under way.
@@ -286,7 +287,7 @@ class Communicator {
   /// out (R, ...) = Σ over ranks of this rank's rows of in (N·R, ...), plus the addend. Blocks.
   void reduce_scatter(const tensor::Tensor& out, const tensor::Tensor& in, const tensor::Tensor& addend = {}) const;
 
-  /// Small host values, in place. Blocks. Not recorded: they are control, not traffic.
+  /// Reduces small host values, in place. Blocks. The call is not recorded: the values are control, not traffic.
   void all_reduce(std::span<double> values, Reduce reduce) const;
   void all_reduce(std::span<std::uint64_t> values, Reduce reduce) const;
   /// Every rank's values, concatenated in rank order, on every rank.
@@ -304,7 +305,7 @@ class Communicator {
   /// way.
   ClockReading compare_clocks() const;
 
-  /// Advances the collectives of this process that are under way. Cheap: call it between kernels.
+  /// Advances the collectives of this process that are under way. The call is cheap and is to be made between kernels.
   void progress() const;
   /// Records the calls on the device that are complete and that the compute stream has waited for. Call it once a step,
   /// and before the log is read, when the host has waited for the compute stream. Does nothing on hosts.

@@ -57,9 +57,9 @@ std::uint64_t record_issue(const profile::CollectiveLog& log, profile::Collectiv
 void record_call(profile::CollectiveLog& log, profile::Collective op, const std::string& group, int group_size,
                  std::span<const DTypeBytes> sizes, double total_s, double exposed_s);
 
-/// Each throws Error(failed), which names the operation and the group: require_data for elements without memory,
-/// require_rows for rows that do not divide by the ranks, require_summable for a dtype other than fp32 and bf16,
-/// require_comparable for a dtype other than those and i32.
+/// Each function throws Error(failed), which names the operation and the group: require_data for elements without
+/// memory, require_rows for rows that do not divide by the ranks, require_summable for a dtype other than fp32 and
+/// bf16, require_comparable for a dtype other than those and i32.
 void require_data(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_rows(const tensor::Tensor& t, const Group& group, std::string_view operation);
 void require_summable(const tensor::Tensor& t, const Group& group, std::string_view operation);

@@ -42,7 +42,7 @@ class DeviceMemory {
 /// Memory of the device into which kernels of all ranks of a group write: see Communicator::push.
 class PushMemory : public DeviceMemory {
  public:
-  /// The memory of a rank, at the address with which this rank writes to it. That of this rank is data().
+  /// The memory of a rank, at the address with which this rank writes to it. The memory of this rank is data().
   virtual std::byte* of(int rank) const = 0;
   /// The stream (cudaStream_t) on which a push() launches its kernels: another one than the compute stream if the group
   /// has DeviceLanes::push.
@@ -117,7 +117,7 @@ class Device {
   virtual void set_trace_origin() = 0;
   /// See Communicator::first_step_over().
   virtual void first_step_over() = 0;
-  /// Lines for the report's header: the library, how each group gathers, and what was asked for but is not active, with
+  /// Lines for the report's header: the library, how each group gathers, and what was requested but is not active, with
   /// the reason.
   virtual std::vector<std::string> describe() const = 0;
   /// Names this rank's device: ranks that share a device have the same name, others have other names.

@@ -131,7 +131,7 @@ struct Environment::Life {
     std::abort();
   }
 
-  // After exit(), which runs no destructors of main's variables.
+  // Called after exit(), which runs no destructors of main's variables.
   static void at_exit(int status, void* self) {
     auto* const life = static_cast<Life*>(self);
     if (life->ender.load() == std::this_thread::get_id()) return;  // MPI_Abort leaves by exit()
@@ -224,8 +224,8 @@ void Environment::leave(pthread_t main) const {
                     "work and leave without it\n",
                     finalize_time_.count()));
   std::fflush(nullptr);
-  // A rank that leaves frees those that wait for it. They would go on to the barrier, and Hydra would tell ranks that
-  // are no more of its end, and fail. So no rank leaves before all stand still.
+  // A rank that leaves frees those that wait for it. These ranks would go on to the barrier, and Hydra would tell ranks
+  // that are no more of its end, and fail. So no rank leaves before all stand still.
   std::signal(kStandStill, [](int) {
     for (;;) ::pause();
   });

@@ -17,10 +17,11 @@
 
 namespace shard8::comm {
 
-/// Initialises MPI and ends it; one per process. While it lives, a rank that ends by exit() or by an exception ends the
-/// whole job, because the other ranks would wait for it for ever. An exception that leaves a thread or a destructor
-/// ends it with that error's message and code. A rank whose host waits for other ranks longer than a limit, or whose
-/// main thread makes no progress for as long, ends the job, too, with a message that names the wait or the work.
+/// Initialises MPI and ends it; one per process. While the object lives, a rank that ends by exit() or by an exception
+/// ends the whole job, because the other ranks would wait for it for ever. An exception that leaves a thread or a
+/// destructor ends the job with that error's message and code. A rank whose host waits for other ranks longer than a
+/// limit, or whose main thread makes no progress for as long, ends the job, too, with a message that names the wait or
+/// the work.
 class Environment {
  public:
   /// Initialises MPI with MPI_THREAD_FUNNELED; `world` is the communicator of all ranks. Throws
@@ -34,13 +35,13 @@ class Environment {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// For communicators: what this rank's host waits for.
+  /// What this rank's host waits for. Communicators note their waits there.
   HostWaits& waits() const { return waits_; }
-  /// From now on.
+  /// Sets the limits that hold from now on.
   void set_hang_limits(const HangLimits& limits);
 
-  /// Throws Error(environment) when the ranks were not started as one job (see launch.hpp), or ends this process with
-  /// that code where another one reports it.
+  /// Throws Error(environment) when the ranks were not started as one job (see launch_problem()), or ends this process
+  /// with the code of that error where another process reports it.
   void check_launch() const;
 
   /// Prints "shard8: rank N: message" on stderr and ends all ranks with `code`, or with 5 in place of 0. Any thread may
@@ -86,26 +87,27 @@ int run_guarded(const Environment& environment, const std::function<int()>& body
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 Variables process_variables();
 
-/// What is wrong with how the ranks were started, or nothing. It is wrong if Slurm or a launcher that speaks PMI, or
-/// that of Open MPI, started several processes but MPI counts another number of ranks, because the library did not
-/// understand the launcher. After `srun --mpi=none`, for example, each task would train alone.
+/// What is wrong with how the ranks were started, or nothing. The start is wrong if Slurm or a launcher that speaks
+/// PMI, or that of Open MPI, started several processes but MPI counts another number of ranks, because the library did
+/// not understand the launcher. After `srun --mpi=none`, for example, each task would train alone.
 std::optional<std::string> launch_problem(const Variables& variable, int ranks);
 
 /// What to add to the message that a job has too few ranks: which launcher this process has, by its variables, if MPI
 /// counts one rank and the launcher may have started more. Empty if nothing says so.
 std::string launcher_hint(const Variables& variable, int ranks);
 
-/// Whether this process reports such a problem: one of those that were started together does, which cannot agree.
+/// Whether this process reports a launch_problem(). One of the processes that were started together reports it, since
+/// these processes cannot agree.
 bool reports_launch(const Variables& variable);
 
 /// Whether the launcher says that all ranks are on one node: Hydra (mpiexec of MPICH) or Slurm. False if it says
 /// nothing.
 bool on_one_node(const Variables& variable);
 
-/// Call it before MPI is initialised. If all ranks are on one node and MPI is MPICH, UCX is told to leave the network
-/// out (UCX_TLS=self,sm), unless the user has chosen transports or devices for it. Ranks of a node do not need the
-/// network, and with its TCP transport MPI_Finalize of MPICH 4.0 may not return (pmodels/mpich#6596): a rank waits for
-/// the others without making progress, while another rank needs it to close their connection.
+/// To be called before MPI is initialised. If all ranks are on one node and MPI is MPICH, UCX is told to leave the
+/// network out (UCX_TLS=self,sm), unless the user has chosen transports or devices for it. Ranks of a node do not need
+/// the network, and with its TCP transport MPI_Finalize of MPICH 4.0 may not return (pmodels/mpich#6596): a rank waits
+/// for the others without making progress, while another rank needs it to close their connection.
 void prepare_mpi();
 
 /// Room of a file system, in bytes.

@@ -170,7 +170,8 @@ std::string late_peers(const CallNumbers& call, std::span<const std::uint32_t> r
     return ranks;
   };
   const auto absent = ranks_that([&](int r) { return since_first(ready[static_cast<std::size_t>(r)]) < ready_for; });
-  // A rank that is there waits for the absent ones, so it may not have given its chunk either. It is not to blame.
+  // A rank that is there waits for the absent ones, so it may not have given its chunk either. Such a rank is not to
+  // blame.
   const auto late = absent.empty() ? ranks_that([&](int r) { return given(r) < awaited; }) : absent;
   if (absent.empty() ? chunks > 1 : all_gave > 0) {
     std::string text;

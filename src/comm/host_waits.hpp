@@ -17,8 +17,9 @@
 
 #include "base/progress.hpp"
 
-// The watchdog decides whether a rank hangs. This file has its limits, its thread, the clock that decides whether a
-// call on a device takes too long, and the list of the peers that are late.
+// How a rank's host waits for other ranks, and the watchdog that decides whether a rank hangs: the watchdog's limits
+// and thread, the clock that decides whether a call on a device takes too long, the list of the peers that are late,
+// what the host waits for, and what it does between two tests of a wait.
 
 namespace shard8::comm {
 
@@ -43,10 +44,10 @@ struct HangLimits {
 /// in a library cannot say so itself.
 class Watchdog {
  public:
-  /// Returns what is wrong, or nothing. Only the thread calls it. If it throws, the exception's text is what is
-  /// wrong.
+  /// Returns what is wrong, or nothing. Only the watchdog's thread calls the function. If the function throws, the
+  /// exception's text is what is wrong.
   using Look = std::function<std::optional<std::string>()>;
-  /// The thread calls it once with what is wrong, and ends when it returns, if it does.
+  /// The watchdog's thread calls the function once with what is wrong, and ends when the function returns, if it does.
   using Alarm = std::function<void(const std::string&)>;
 
   /// Throws std::system_error when no thread can be started.
@@ -69,9 +70,9 @@ class Watchdog {
   std::thread thread_;  // last: it uses the others
 };
 
-/// Decides whether a collective on a device's stream hangs. The host may be minutes ahead of the stream, so the time
-/// of a call counts from when the stream reached it. While the host issues a call, which may block in the library,
-/// its time counts from when the host began. Not synchronized.
+/// Decides whether a collective on a device's stream hangs. The host may be minutes ahead of the stream, so the time of
+/// a call counts from when the stream reached it. While the host issues a call, which may block in the library, its
+/// time counts from when the host began. The class is not synchronized.
 class CallClock {
  public:
   using Clock = std::chrono::steady_clock;
@@ -87,12 +88,12 @@ class CallClock {
     *this = {};
     since_ = now;
   }
-  /// The host has issued all of it: now its events may be asked about.
+  /// The host has issued all of the call: from now on the call's events may be queried.
   void launch() { launched_ = true; }
 
-  /// `begun` and `complete` ask the device whether the stream has come to the call and to its end. Each is asked only
-  /// when the answer counts: none of a call that is known to be complete or that is not `first`, the first one in its
-  /// stream that is not complete.
+  /// `begun` and `complete` query the device whether the stream has come to the call and to its end. Each is called
+  /// only when the answer counts: neither for a call that is known to be complete, nor for a call that is not `first`,
+  /// the first one in its stream that is not complete.
   template <class Begun, class Complete>
   State look(Clock::time_point now, Clock::duration limit, bool first, const Begun& begun, const Complete& complete) {
     if (complete_) return State::complete;
@@ -107,7 +108,7 @@ class CallClock {
     return begun_ && now - since_ >= limit ? State::running_overdue : State::under_way;
   }
 
-  /// How long it has been issued, or run as far as looks have seen.
+  /// How long the host has been issuing the call, or the call has run as far as looks have seen.
   Clock::duration time(Clock::time_point now) const { return now - since_; }
 
  private:
@@ -184,8 +185,8 @@ class HostWaits {
     std::atomic<int> peer_ = kNoPeer, chunk_ = kNoPeer;
   };
 
-  /// While it lives, no wait of this rank and no work of its main thread is too long: ranks read or write files, for
-  /// which there is no limit. It is made and destroyed outside of waits, by every rank.
+  /// While an Unlimited lives, no wait of this rank and no work of its main thread is too long: ranks read or write
+  /// files, for which there is no limit. Every rank makes and destroys the object outside of waits.
   class Unlimited {
    public:
     /// `waits` may be null.
@@ -198,15 +199,16 @@ class HostWaits {
     HostWaits* waits_;
   };
 
-  /// From now on; before that, those of a HangLimits by default.
+  /// Sets the limits that hold from now on. Before the first call the defaults of HangLimits hold.
   void set_limits(const HangLimits& limits);
   /// From now on the limit of steps holds.
   void first_step_over();
-  /// What the main thread does outside of waits. It notes its progress there; waits note theirs themselves.
+  /// What the main thread does outside of waits. The main thread notes its progress there; waits note their progress
+  /// themselves.
   base::Progress& progress() { return progress_; }
   /// What takes longer than the limit, in words: the innermost such wait, or the main thread's work since its last
-  /// progress. For another thread, which calls it at least every HangLimits::interval(). Work counts only the time in
-  /// which these calls come, so that a process that was stopped as a whole may go on.
+  /// progress. Another thread, the watchdog's, calls the function at least every HangLimits::interval(). Work counts
+  /// only the time in which these calls come, so that a process that was stopped as a whole may go on.
   std::optional<std::string> overdue(Clock::time_point now);
 
  private:

@@ -110,7 +110,7 @@ std::optional<Room> room_of(const std::string& folder) {
 
 std::optional<std::string> shared_memory_problem(const Variables& variable, const std::string& library,
                                                  const std::optional<Room>& shared) {
-  constexpr std::uint64_t kRank = 4292720;  // what UCX 1.13 asks for in its error
+  constexpr std::uint64_t kRank = 4292720;  // what UCX 1.13 requests in its error
   const auto chosen = variable("UCX_TLS");
   if (!shared || library.find("ch4:ucx") == std::string::npos || (chosen && *chosen != kOneNode)) return std::nullopt;
   const auto ranks = static_cast<std::uint64_t>(std::max(number(variable("MPI_LOCALNRANKS")).value_or(1), 1));

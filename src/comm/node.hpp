@@ -23,7 +23,7 @@ struct Node {
   std::string host;
   int ranks = 1;  ///< ranks of `comm` on this node
   int rank = 0;   ///< this rank among them
-  /// Of these ranks, those that survey_node() was called with the same group as this one.
+  /// How many of these ranks called survey_node() with the same group as this rank.
   int group_ranks = 1;
   /// Cores that these ranks together may use, by their affinity masks and the cgroup's quota. Hyperthreads of a core
   /// are one core: two threads that compute there are each half as fast.
@@ -51,7 +51,7 @@ int cores_of_cpus(std::span<const int> cpus, const std::string& root = "/sys/dev
 /// What Communicator::parts_transport says of parts that go through parts_memory.
 inline constexpr std::string_view kSharedMemory = "memory that ranks share";
 
-/// Where the ranks of a group run. The same on every rank. See Communicator::placement.
+/// Where the ranks of a group run. A Placement is the same on every rank. See Communicator::placement.
 struct Placement {
   std::vector<int> node_of;    ///< of each rank the number of its node; nodes are counted by their first ranks, from 0
   std::vector<int> cores;      ///< of each node, the cores that its ranks together may use

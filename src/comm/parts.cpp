@@ -34,7 +34,7 @@ auto& used(const Pointer& exchange, const char* call) {
   return *exchange;
 }
 
-/// finish(exchange). The exchange is destroyed also where that throws: it cannot be finished again.
+/// Calls finish(exchange). The exchange is destroyed also where that throws: it cannot be finished again.
 template <class Pointer, class Finish>
 void finish_once(Pointer& pointer, const Finish& finish) {
   auto& exchange = used(pointer, "finish");

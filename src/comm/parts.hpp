@@ -19,16 +19,16 @@ namespace shard8::comm {
 /// How the rows of an exchange by parts are sent.
 enum class Route : std::uint8_t {
   direct,  ///< from each rank to each other one: in memory that they share, or by messages
-  ring     ///< from each rank to one neighbour, which passes them on. By messages, on hosts only
+  ring     ///< from each rank to one neighbour, which passes them on; by messages, on hosts only
 };
 
 /// Memory of all ranks of a group on one node, which each rank reads and writes directly. While an owner holds it, the
 /// exchanges of its group go through it. See Communicator::parts_memory.
 class PartsMemory {
  public:
-  /// Collective. All exchanges must be finished. During an exception it frees nothing: the process ends.
+  /// Collective. All exchanges must be finished. During an exception the destructor frees nothing: the process ends.
   virtual ~PartsMemory() = default;
-  /// Bytes of memory that this rank holds for it.
+  /// Bytes that this rank holds of the memory.
   virtual std::size_t bytes() const = 0;
 };
 
@@ -38,9 +38,10 @@ class GatherExchange {
   virtual void await(int rank) = 0;
   virtual tensor::Tensor part(std::size_t i, int rank) const = 0;
   virtual void finish() = 0;
-  /// An exception left it under way. False: it must be leaked, because peers may still write to its memory.
+  /// Called when an exception has left the exchange under way. False: the exchange must be leaked, because peers may
+  /// still write to its memory.
   virtual bool abandon() noexcept = 0;
-  /// Destroys it. Its memory goes back to where it came from.
+  /// Destroys the exchange. The memory of the exchange goes back to where it came from.
   virtual void give_back() noexcept = 0;
 
  protected:
@@ -93,7 +94,7 @@ class GatherParts {
   /// the compute stream waits. The rows of this rank are there at once.
   void await(int rank);
   /// The rows (R, ...) of rank `rank` of tensor i, where a product reads them after await(rank). This rank's rows are
-  /// own[i]. Those of others are in whole[i], or in the memory of that rank.
+  /// own[i]. The rows of another rank are in whole[i], or in the memory of that rank.
   tensor::Tensor part(std::size_t i, int rank) const;
   /// The rank whose rows come k-th, k = 0 … size − 1. The first one is this rank.
   int arrival(int k) const { return (rank_ - k + size_) % size_; }

@@ -31,8 +31,8 @@ struct MicroBatch {
 class Loader {
  public:
   /// Opens the data, and reads none of it yet. config.micro_batch = 0 means all sequences of the rank. `io` must
-  /// outlive it. `listing` and `part` as for open_dataset(). Errors are those of open_dataset(), and Error(failed)
-  /// unless 0 <= data_rank < data_ranks.
+  /// outlive the loader. `listing` and `part` as for open_dataset(). Errors are those of open_dataset(), and
+  /// Error(failed) unless 0 <= data_rank < data_ranks.
   Loader(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, std::int64_t data_ranks,
          std::int64_t data_rank, io::IoThread& io, const std::string& listing = {}, Part part = Part::training);
   /// Waits for the end of the read that is under way.
@@ -54,16 +54,17 @@ class Loader {
   std::int64_t tokens_per_step() const { return dataset_->batch() * dataset_->seq(); }
 
   /// Sets the origin of the data cursor: before step `step` the training has used `sequences` sequences. Without a call
-  /// it is (0, 0). A restarted run calls it before its first get(). It drops what was loaded or read ahead.
-  /// Error(failed) if one of the two is negative.
+  /// the origin is (0, 0). A restarted run calls it before its first get(). The call drops what was loaded or read
+  /// ahead. Error(failed) if one of the two is negative.
   void begin_at(std::int64_t step, std::int64_t sequences);
 
-  /// The sequences that the training has used before a step: sequences + (step - origin)·batch. It is the number of the
-  /// step's first sequence. Error(failed) for a step before the origin, where another batch may have been in use.
+  /// The sequences that the training has used before a step: sequences + (step - origin)·batch. The result is the
+  /// number of the step's first sequence. Error(failed) for a step before the origin, where another batch may have been
+  /// in use.
   std::int64_t sequences_before(std::int64_t step) const;
 
   /// Micro-batch j of step s; j is from 0, s from the origin of begin_at(). The first call for a step waits for the
-  /// step's data and starts to read step s+1, if the data has it. Steps may be asked for in any order, but only the
+  /// step's data and starts to read step s+1, if the data has it. Steps may be requested in any order, but only the
   /// step after the last one is read ahead. The spans are valid until the next call for another step or of begin_at().
   /// Errors of reading step s are thrown here, those of Dataset::read().
   MicroBatch get(std::int64_t step, std::int64_t j);

@@ -170,7 +170,8 @@ Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint64_t ep
 std::uint64_t Permutation::shuffle(std::uint64_t x) const {
   std::uint64_t low = x & low_mask_;
   std::uint64_t high = x >> low_bits_;
-  // Each half in turn is xored with a function of the other half. The same xor reverts that, so this is a bijection.
+  // Each half in turn is xored with a function of the other half. The same xor reverts a round, so the rounds together
+  // are a bijection.
   for (int round = 0; round < kRounds; round += 2) {
     low ^= base::mix64(high ^ keys_[static_cast<std::size_t>(round)]) & low_mask_;
     high ^= base::mix64(low ^ keys_[static_cast<std::size_t>(round) + 1]) & high_mask_;

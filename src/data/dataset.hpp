@@ -26,7 +26,7 @@ struct SequenceNumbers {
 /// Which sequences of the data a Dataset has (deck keys data.validation and data.validation_path).
 enum class Part : std::uint8_t {
   training,    ///< all but the last share data.validation
-  validation,  ///< this share, or with data.validation_path all of the data there
+  validation,  ///< the last share, or with data.validation_path all of the data there
 };
 
 /// How a stream of samples or slabs is divided.
@@ -45,7 +45,7 @@ struct Inspection {
   std::vector<std::string> warnings;           ///< whole sentences that name the data
 };
 
-/// Is asked during a long task; false ends it. Empty: it goes on.
+/// A function that is called during a long task and ends the task by returning false. Empty: the task goes on.
 using GoesOn = std::function<bool()>;
 
 /// The data of a training, or of its validation: a row of sequences of seq+1 tokens, numbered from 0. A step takes
@@ -90,12 +90,12 @@ class Dataset {
   /// inspect().fingerprint.
   std::optional<io::Fingerprint> fingerprint() const { return inspect().fingerprint; }
 
-  /// How many tokens there are of which histogram() counts all or a sample. Those that data.validation keeps out of a
-  /// training are not among its tokens. Synthetic data have one of each token.
+  /// How many tokens there are of which histogram() counts all or a sample. Tokens that data.validation keeps out of a
+  /// training are not counted among the training's. Synthetic data have one of each token.
   virtual std::int64_t countable() const = 0;
   /// Counts how often each token occurs among the countable() ones, or in for_counted()'s sample of them; the shape of
-  /// the result is (vocab). Error(failed) on a token outside the vocabulary or a file that cannot be read. Asks between
-  /// pieces whether to go on; if not, the result counts the pieces before.
+  /// the result is (vocab). Error(failed) on a token outside the vocabulary or a file that cannot be read. Calls
+  /// `goes_on` between pieces; if it returns false, the result counts the pieces before.
   virtual std::vector<std::uint64_t> histogram(const GoesOn& goes_on = {}) const = 0;
 
  protected:
@@ -131,8 +131,8 @@ std::unique_ptr<Dataset> open_dataset(const deck::DataConfig& config, std::int64
 /// with data is a fault of the input. Other errors pass.
 void input_fault(const std::function<void()>& action);
 
-/// Of more tokens than this, histogram() counts a sample of as many. Chosen: they are 64 MiB of text, and 512 MiB of
-/// integers of 64 bits.
+/// If there are more tokens than this, histogram() counts a sample of as many. Chosen: so many tokens are 64 MiB of
+/// text, and 512 MiB of integers of 64 bits.
 inline constexpr std::int64_t kMostCounted = std::int64_t{64} << 20;
 
 /// Calls visit(first, count) for pieces of the tokens [0, total): up to kMostCounted for all of them, else for a piece
@@ -141,8 +141,8 @@ inline constexpr std::int64_t kMostCounted = std::int64_t{64} << 20;
 void for_counted(std::int64_t total, const GoesOn& goes_on,
                  const std::function<void(std::int64_t first, std::int64_t count)>& visit);
 
-/// The entropy in nats of the distribution with these counts: ln(n) - sum(c·ln(c))/n with n = sum(c). It is the
-/// loss of the best model that ignores the context. 0 if all counts are 0.
+/// The entropy in nats of the distribution with these counts: ln(n) - sum(c·ln(c))/n with n = sum(c). The entropy is
+/// the loss of the best model that ignores the context. 0 if all counts are 0.
 double entropy_nats(std::span<const std::uint64_t> counts);
 
 /// The unigram entropy, in nats, of the tokens that histogram() counts; where `goes_on` ends the reading, of those that

@@ -22,8 +22,8 @@ namespace shard8::data {
 
 /// A pseudo-random permutation of [0, size) that needs no memory: a Feistel network on b bits, with the least b for
 /// which 2^b >= size. A result outside [0, size) is put through the network once more, until one lies inside, on
-/// average fewer than two passes in all. It computes with integers alone, so it is the same on every machine. Source:
-/// Black and Rogaway, 2002.
+/// average fewer than two passes in all. The permutation computes with integers alone, so it is the same on every
+/// machine. Source: Black and Rogaway, 2002.
 class Permutation {
  public:
   /// A permutation for each (seed, epoch). Error(failed) unless size >= 1.
@@ -60,7 +60,7 @@ Division divide_for_training(std::int64_t total, const deck::DataConfig& config,
 class StreamDataset : public Dataset {
  public:
   std::optional<std::int64_t> sequences() const final;
-  /// They are the first tokens of the stream.
+  /// The tokens that are counted are the first ones of the stream.
   std::int64_t countable() const final;
   void read(std::span<std::int32_t> out, std::int64_t first_sequence, const SequenceNumbers& numbers) const final;
 
@@ -69,7 +69,7 @@ class StreamDataset : public Dataset {
   StreamDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part, std::int64_t length);
 
   std::int64_t length() const { return length_; }
-  /// Of both parts.
+  /// The samples of both parts, training and validation.
   std::int64_t samples() const { return samples_; }
 
   /// "N samples of S tokens".
@@ -185,8 +185,8 @@ class TokenSlabs final : public Dataset {
 };
 
 /// Tokens drawn uniformly from the vocabulary by a counter-based generator: token t of sequence g of the training is a
-/// function of (seed, g, t) alone, and of the validation of (seed, 2⁶³ + g, t). It reads no file and never ends. The
-/// lowest loss on it is ln(vocab).
+/// function of (seed, g, t) alone, and of the validation of (seed, 2⁶³ + g, t). The dataset reads no file and never
+/// ends. The lowest loss on it is ln(vocab).
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const deck::DataConfig& config, std::int64_t seq, std::int64_t vocab, Part part);

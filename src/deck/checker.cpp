@@ -29,13 +29,14 @@ bool writes_checkpoints(const Config& c) { return !c.checkpoint.dir.empty(); }
 bool delayed(const Config& c) { return c.fp8.recipe == Recipe::delayed; }
 
 bool trains(const Config& c) { return c.run.skeleton == Skeleton::none; }
-/// On a device or, where the deck does not say, perhaps on one.
+/// Whether ranks may push rows: on a device or, where the deck names no kind of device, perhaps on one.
 bool may_push_rows(const Config& c) { return c.mesh.expert <= 1 || c.mesh.device != Device::host; }
 bool may_overlap(const Config& c) {
   return c.mesh.exchanges() || (has_experts(c) && c.mesh.expert > 1 && may_push_rows(c));
 }
 bool overlaps(const Config& c) { return c.overlap.enable; }
-/// Of a key of an exchange of the tensor group.
+/// Whether mesh.tensor lets the key of an exchange of the tensor group have an effect. True as well where overlaps() or
+/// may_overlap() is false: another rule then names the cause.
 bool tensor_overlaps(const Config& c) { return !overlaps(c) || !may_overlap(c) || c.mesh.exchanges(); }
 
 /// "mesh.tensor could be 1, 2 or 4": the divisors of `divided`, of many those nearest to `given`.

@@ -23,7 +23,7 @@ void resolve_defaults(Reading& reading);
 /// Replaces mesh.shard = auto by ranks / (replicate * tensor), and data.batch_per_rank by the batch of all data ranks.
 /// Without `ranks` auto becomes the least number with which mesh.expert divides shard * tensor, with a warning. Adds an
 /// error for ranks that replicate * tensor does not divide, and for a deck or a command line with both data.batch and
-/// data.batch_per_rank. After resolve_defaults().
+/// data.batch_per_rank. To be called after resolve_defaults().
 void resolve_ranks(Diagnostics& errors, Reading& reading, std::optional<std::int64_t> ranks);
 
 /// The command line replaces the deck's batch by either name: takes data.batch or data.batch_per_rank of the deck out
@@ -32,7 +32,7 @@ void drop_replaced_batch(Reading& reading);
 
 /// Checks that involve several keys: divisibility, order, conflicts, sizes that are too large. Messages show the
 /// arithmetic. Each error is placed at a key whose change repairs the deck (Checker::fail). A check is left out if one
-/// of its keys has no usable value. After resolve_ranks().
+/// of its keys has no usable value. To be called after resolve_ranks().
 void check_together(Diagnostics& errors, const Reading& reading);
 
 /// The checks of FP8: keys that contradict the recipe, and sizes that its blocks do not divide.
@@ -64,12 +64,12 @@ class Checker {
   /// A key with its value: "model.heads = 12", or "model.heads = 12 (the default)" if it is not given.
   std::string shown(std::string_view path) const;
 
-  /// Adds an error. It is placed at the first of the keys that the command line gives, else at the first that the
-  /// deck gives, else at the group of the first key.
+  /// Adds an error. The error is placed at the first of the keys that the command line gives, else at the first that
+  /// the deck gives, else at the group of the first key.
   void fail(std::initializer_list<std::string_view> blame, std::string message, std::string hint = {}) const;
 
-  /// Adds an error unless the value of `path` is a multiple of the value of `by`. Both are integers. Adds nothing if
-  /// one of them has no usable value.
+  /// Adds an error unless the value of `path` is a multiple of the value of `by`. The two values are integers. Adds
+  /// nothing if one of them has no usable value.
   void divisible(std::string_view path, std::string_view by) const;
 
   /// "mesh.tensor could be 1, 2 or 4": the values that divide this number and what else the tensor ranks share.

@@ -242,7 +242,7 @@ void check_outputs(const Checker& check, const FileChecker& files, const Config&
     for (const auto& [input, path] : files.found()) {
       const std::string is_input = fmt::format("is the file of {}", input);
       if (written.is_trace()) {
-        // By its name: as many looks as there are ranks would be many.
+        // The rank is found by the file's name: looking for a file of each rank would take many calls.
         const auto of = base::rank_of_file_name(path.filename().string(), written.name);
         if (of && *of < ranks && same_folder(output.dir, fs::path(path).replace_filename("")))
           fail(input, fs::path(output.dir) / path.filename(), is_input);

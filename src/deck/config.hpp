@@ -105,7 +105,7 @@ struct MeshConfig {
   bool is_auto() const { return shard == kAuto; }
   /// Whether ranks share matrix products, and exchange tokens for that.
   bool exchanges() const { return tensor > 1; }
-  /// Of a config that load() returned.
+  /// The extents of the mesh of a config that load() returned.
   base::Extents extents() const {
     return base::Extents(static_cast<int>(replicate), static_cast<int>(shard), static_cast<int>(tensor))
         .with_experts(static_cast<int>(expert));
@@ -279,8 +279,8 @@ struct OutputConfig {
   std::string trace_steps;                ///< see parse_trace_steps; empty: the first steps that figures count
 };
 
-/// All keys of a deck. One that load() returned is checked and complete. Each part of the program gets a copy of the
-/// structs that it needs.
+/// All keys of a deck. A Config that load() returned is checked and complete. Each part of the program gets a copy of
+/// the structs that it needs.
 struct Config {
   /// Whether layers in FP8 cast the rows of experts before they are sent.
   bool sends_rows_in_fp8() const {

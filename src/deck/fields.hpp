@@ -79,7 +79,7 @@ inline constexpr double kLeastFloat = 1.2e-38, kMostFloat = 3.4e38;
 constexpr Bounds positive_float() { return from_to(kLeastFloat, kMostFloat); }
 constexpr Bounds zero_or_positive_float() { return {.low = kLeastFloat, .high = kMostFloat, .or_zero = true}; }
 constexpr Bounds float_from(double low) { return from_to(low, kMostFloat); }
-/// From low, included, to high, not included.
+/// Bounds from low, included, to high, not included.
 constexpr Bounds from_below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
 
 /// One key of a deck.
@@ -119,7 +119,7 @@ enum class Spelling { yaml, namelist };
 /// A key's value in a Config, with the quotes that the spelling needs.
 std::string spelled(const Field& field, const Config& config, Spelling spelling);
 
-/// The default as YAML spells it, or what the default depends on. For a key that is not required.
+/// The default as YAML spells it, or what the default depends on. The key must not be a required one.
 std::string default_text(const Field& field);
 
 /// The table: every group and key that a deck may have, in the order in which they are printed.
@@ -153,10 +153,10 @@ std::span<const Field> output_fields();
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// The text that `shard8 deck` prints: every key with type, default, bounds, unit and meaning. With format "yaml" or
-/// "nml" it is a deck to be filled in, of one group or (empty name) of all groups; a comment above each key explains
-/// it. With format "markdown" it is the page docs/deck.md, always of all groups. With format "schema" it is a JSON
-/// schema (draft 2020-12) of YAML decks, always of all groups. Throws base::Error(deck) for another format or an
-/// unknown group.
+/// "nml" the text is a deck to be filled in, of one group or (empty name) of all groups; a comment above each key
+/// explains the key. With format "markdown" the text is the page docs/deck.md, always of all groups. With format
+/// "schema" the text is a JSON schema (draft 2020-12) of YAML decks, always of all groups. Throws base::Error(deck) for
+/// another format or an unknown group.
 std::string print_table(std::string_view format, std::string_view group = {});
 
 }  // namespace shard8::deck

@@ -37,7 +37,7 @@ std::string value_text(const Echo& echo);
 /// One Echo for each key, in the order of the table.
 std::vector<Echo> make_echo(const Reading& reading);
 
-/// The text of a deck with every key written out. It loads to this Config, which must come from load().
+/// The text of a deck with every key written out. The text loads to this Config, which must come from load().
 std::string to_yaml(const Config& config);
 std::string to_namelist(const Config& config);
 

@@ -66,7 +66,7 @@ inline bool can_overlap(const Config& config) { return config.mesh.exchanges() |
 /// exchange's group has several ranks, those without a product to overlap with, and those whose product is smaller
 /// than overlap.min_gflop.
 ExchangeMethods exchange_methods(const Config& config);
-/// The exchanges whose key has this value, in the order of the table. None if nothing can overlap.
+/// The exchanges whose key has this value, in the order of the table. Returns none if nothing can overlap.
 std::vector<Exchange> exchanges_with(const Config& config, ExchangeMethod value);
 
 /// In how many products a pipeline on devices multiplies the tokens of each other rank: overlap.chunks, or where that

@@ -159,9 +159,9 @@ class RawBuilder {
   std::map<std::string, int> key_lines_;  // of the open group
 };
 
-/// Adds an error with message `what` for an unknown name. Its hint is the one of `names` that was probably meant, else
-/// `home`, else the list of names, which `all` begins: "its keys are ...". Returns the name that was meant, or an empty
-/// text.
+/// Adds an error with message `what` for an unknown name. The hint of the error is the one of `names` that was probably
+/// meant, else `home`, else the list of names, which `all` begins: "its keys are ...". Returns the name that was meant,
+/// or an empty text.
 std::string unknown_name(Diagnostics& errors, const Token& name, const std::string& what,
                          std::span<const std::string_view> names, std::string_view all, const std::string& home = {});
 
@@ -178,8 +178,8 @@ RawDeck read_yaml(Diagnostics& errors, int source, const std::string& text);
 RawDeck read_namelist(Diagnostics& errors, int source, std::string_view text);
 
 /// Reads arguments `group.key=value`. Each becomes a source of its own in `errors`. The value is all that follows the
-/// first '='; quotes are not taken off. Of the same key several times, the last one counts, and the others are not
-/// read.
+/// first '='; quotes are not taken off. If one key is given several times, the last argument counts, and the others are
+/// not read.
 RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> arguments);
 
 /// A Config that is being read, and where its values came from. Keys are named "group.key".

@@ -34,9 +34,9 @@ class NamelistScanner {
 
   bool at_quote() const { return peek() == '\'' || peek() == '"'; }
   bool at_group_mark() const { return peek() == '&' || peek() == '$'; }
-  /// At `/`, `&end`, `$end` or a lone `$`.
+  /// Whether the next character begins `/`, `&end`, `$end` or a lone `$`.
   bool at_group_end() const;
-  /// At `name =`, `name(` or `name%`.
+  /// Whether the next character begins `name =`, `name(` or `name%`.
   bool at_item() const;
 
   /// Skips blanks, line ends and comments.

@@ -12,7 +12,7 @@
 
 namespace shard8::deck {
 
-/// In output.dir: whose the other files there are.
+/// The file in output.dir that says to which training the other files there belong.
 inline constexpr const char* kTrainingFile = "training.json";
 
 /// A file that a run writes into output.dir.

@@ -11,9 +11,9 @@
 namespace shard8::fp8 {
 
 /// A matrix (R, C) as the products of a linear layer read it. Products that sum over C, along rows, read `rowwise`.
-/// Products that sum over R, along columns, read `columnwise`. Both are the same operand if the matrix is plain, or if
-/// one scaling serves both. With Recipe::transposed() `columnwise` is stored transposed; with one scale a matrix it
-/// holds the bytes of `rowwise`, transposed.
+/// Products that sum over R, along columns, read `columnwise`. The two are the same operand if the matrix is plain, or
+/// if one scaling serves both. With Recipe::transposed() `columnwise` is stored transposed; with one scale a matrix
+/// `columnwise` holds the bytes of `rowwise`, transposed.
 struct Operands {
   tensor::Operand rowwise, columnwise;
 
@@ -21,7 +21,7 @@ struct Operands {
   Operands(const tensor::Tensor& plain) : rowwise(plain), columnwise(plain) {}  // NOLINT: plain serves both
   explicit Operands(const tensor::Operand& both) : rowwise(both), columnwise(both) {}
   Operands(const tensor::Operand& rows, const tensor::Operand& columns) : rowwise(rows), columnwise(columns) {}
-  /// Whether both are the same memory.
+  /// Whether rowwise and columnwise are the same memory.
   bool one() const { return rowwise.data.data == columnwise.data.data; }
   /// The transposed bytes (C, R); empty if the matrix has none.
   tensor::Tensor transposed() const { return columnwise.transposed ? columnwise.data : tensor::Tensor{}; }
@@ -29,7 +29,7 @@ struct Operands {
 
 /// Memory for an FP8 matrix: bytes for its values and bytes for its inverse scales. One buffer may hold matrices of
 /// different shapes, formats and scalings, one after the other. The buffer does not know which matrix it holds: the
-/// view that a caller asks for says so.
+/// view that a caller requests says so.
 class CastBuffer {
  public:
   CastBuffer() = default;
@@ -111,7 +111,7 @@ class Quantizer {
       state_.count_elements(site, out.rowwise.data.count());
   }
 
-  /// Whether a kernel can write what recomputed_outputs() asks for: the scale is known, or one kernel computes a matrix
+  /// Whether a kernel can write what recomputed_outputs() requests: the scale is known, or one kernel computes a matrix
   /// and casts it in blocks.
   bool recomputes_at_once() const { return recipe().per_tensor() || recipe().blocks_at_once(); }
   /// The Outputs that a kernel must write for Purpose::recomputed: the cast, or its transposed form alone if there is

@@ -34,8 +34,9 @@ struct Site {
   int layer = -1;  ///< number among the layers in FP8, from 0; −1: this layer stays in the compute dtype
   Linear linear = Linear::qkv;
   Role role = Role::input;
-  /// Of a weight of experts, fc1 or fc2: the number among all experts of the layer. Each expert's weight has a scale of
-  /// its own. −1: the weight of a linear without experts, or the input or output gradient of any linear.
+  /// The number of the expert among all experts of the layer, for a weight of experts (fc1 or fc2). Each expert's
+  /// weight has a scale of its own. −1: the weight of a linear without experts, or the input or output gradient of any
+  /// linear.
   std::int64_t expert = -1;
 
   /// Whether the matrix is cast to FP8.
@@ -117,10 +118,10 @@ struct Recipe {
 };
 
 /// All scaling state of a rank. Every matrix with one scale has an amax, a scale and, with delayed scaling, a history
-/// of amaxes. So has the weight of each expert of the whole model, also of those that other ranks hold: the amaxes of
-/// their weights are 0 until they are reduced. The values of all matrices are packed, so that one reduction and one
-/// kernel serve them all. Casts are counted by linear and role. Recipes with block scales have counts only; their
-/// scales are stored beside the data.
+/// of amaxes. The weight of each expert of the whole model has them, too, also of the experts that other ranks hold:
+/// the amaxes of such weights are 0 until they are reduced. The values of all matrices are packed, so that one
+/// reduction and one kernel serve them all. Casts are counted by linear and role. Recipes with block scales have counts
+/// only; their scales are stored with the data.
 ///
 /// The life of an amax: kernels that compute or cast the matrix raise it. With current scaling, and in the first step
 /// of delayed scaling, scale_of() sets the scale from it at once. At the end of a step of delayed scaling reduce() and
@@ -137,12 +138,13 @@ class ScalingState {
 
   const Recipe& recipe() const { return recipe_; }
 
-  /// While it lives, casts have the scales that they would have in a step, and leave the state as it is: amaxes and
-  /// scales of a matrix' own amax go to memory that nothing else reads, nothing is counted, and functions that end a
-  /// step are errors. Whoever casts through the state need not know. One at a time; the state must outlive it.
+  /// While the object lives, casts have the scales that they would have in a step, and leave the state as it is: amaxes
+  /// and scales of a matrix' own amax go to memory that nothing else reads, nothing is counted, and functions that end
+  /// a step are errors. Whoever casts through the state need not know. A state has one such object at a time, which it
+  /// must outlive.
   class Unrecorded {
    public:
-    /// Error(failed) unless the state was made for it.
+    /// Error(failed) unless the state was made for Unrecorded casts.
     explicit Unrecorded(ScalingState& state);
     ~Unrecorded() { state_.recording_ = true; }
     Unrecorded(const Unrecorded&) = delete;
@@ -175,9 +177,9 @@ class ScalingState {
   /// Whether this matrix is cast with the scale of its own amax. Otherwise the scale is known before. True with current
   /// scaling; with delayed scaling only for inputs and output gradients in the first step.
   bool scaled_by_own_amax(const Site& site) const;
-  /// Sets the scale of one matrix from its amax, which must be complete, and reduced where ranks share the scale. Only
-  /// where scaled_by_own_amax() holds. With current scaling the amax becomes 0 afterwards. If `keep`, an amax of 0
-  /// changes nothing.
+  /// Sets the scale of one matrix from its amax, which must be complete, and reduced where ranks share the scale. To be
+  /// called only where scaled_by_own_amax() holds. With current scaling the amax becomes 0 afterwards. If `keep`, an
+  /// amax of 0 changes nothing.
   void scale_of(operation::Executor& executor, const Site& site, bool keep = false) const;
   /// Sets the scales of all weights from their amaxes, which must have been reduced over all shards. With current
   /// scaling the amaxes become 0 afterwards.

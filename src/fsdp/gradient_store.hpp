@@ -16,7 +16,7 @@ namespace shard8::fsdp {
 inline constexpr int kReductionsInFlight = 2;
 
 /// The gradients of the units during a step. Each rank sums the unsharded gradients of a unit over the micro-batches.
-/// Then they are reduce-scattered into the gradient shards while the backward pass of other units runs. With
+/// Then the gradients are reduce-scattered into the gradient shards while the backward pass of other units runs. With
 /// Options::sharded_sums the gradients of each micro-batch are reduce-scattered, while the next one's forward runs as
 /// well, and summed in the gradient shards. With hybrid sharding the shards are all-reduced over the replicas, once a
 /// step.
@@ -36,7 +36,7 @@ class GradientStore {
   Gradients begin(int unit);
   /// Starts the reduction of `unit`, if each micro-batch is reduced or this is the step's last one. The caller must
   /// have added all gradients of this micro-batch. Waits for the oldest reduction if kReductionsInFlight are in flight
-  /// (phase reduce_wait). Without ranks to reduce over only the next begin() follows from it.
+  /// (phase reduce_wait). Without ranks to reduce over, the call changes only what the next begin() does.
   void reduce(int unit, bool last_micro_batch);
   /// Waits for the reduction of `unit`, if it is in flight (phase reduce_wait). After the call WeightForms::gradient
   /// of `unit` are the gradients of the step. Waits are short if units are finished in the order in which they were
@@ -64,8 +64,8 @@ class GradientStore {
   Place make_place(int unit) const;
   int slot_of(int unit);
   void complete(int slot);
-  /// Adds what a reduction of one of several micro-batches brought to the gradient shards of the unit. `first`: of the
-  /// step's first one, which the shards begin with.
+  /// Adds what a reduction of one of several micro-batches brought to the gradient shards of the unit. `first`: the
+  /// reduction is the step's first one, with which the shards begin.
   void add_received(int unit, bool first);
   void finish_replica_sums();
   bool in_fp32() const { return buffers_.options().reduce == tensor::DType::fp32; }

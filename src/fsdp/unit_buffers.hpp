@@ -34,10 +34,10 @@ class MoveViews {
   std::byte* to_;
 };
 
-/// Slots: memory that items use by turns, one item at a time. An item is a copy of a unit's weights or the gradients of
-/// a unit; `Forms` are its tensors. Rotating items may use each of the rotating slots, any other item one slot, which
-/// it may share with others. A slot is as large as the largest item that may use it. An item has the same offsets in
-/// every slot, so it is laid out once: host memory grows as items plus slots.
+/// Slots: memory that items use one after the other, one item at a time. An item is a copy of a unit's weights or the
+/// gradients of a unit; `Forms` are its tensors. Rotating items may use each of the rotating slots, any other item one
+/// slot, which it may share with others. A slot is as large as the largest item that may use it. An item has the same
+/// offsets in every slot, so it is laid out once: host memory grows as items plus slots.
 template <class Forms>
 class Slots {
  public:
@@ -99,7 +99,7 @@ class Slots {
   int rotating_slots_ = 0;
 };
 
-/// The slots in which units are gathered. Their items are copies of units: what one gather brings.
+/// The slots in which units are gathered. The items of these slots are copies of units: what one gather brings.
 ///
 /// Layers rotate. Single-use units share one slot if there is one micro-batch, because they are in use one after the
 /// other. Every other unit has a slot of its own, and so has every unit if reshard_after_forward is false or if the
@@ -107,8 +107,7 @@ class Slots {
 ///
 /// Most units have one copy, whose id is the unit. A rotating unit has two copies if a parameter has a copy for each
 /// pass: the forward copy, whose id is the unit, and the backward copy, which has the forms of both passes if
-/// UnitShape::backward_reads_both. In other slots the one copy of a unit has the
-/// forms of both passes.
+/// UnitShape::backward_reads_both. In slots that do not rotate, the one copy of a unit has the forms of both passes.
 class GatherSlots : public Slots<GatheredCopy> {
  public:
   GatherSlots(const std::vector<UnitShape>& units, const std::vector<std::vector<WeightForms>>& weights,
@@ -153,7 +152,7 @@ class UnitBuffers {
 
   const std::vector<UnitShape>& units() const { return units_; }
   const Options& options() const { return options_; }
-  /// By parameter.
+  /// The forms of a unit's parameters, one entry for each parameter.
   const std::vector<WeightForms>& weights(int unit) const { return weights_[index(unit)]; }
   const GatherSlots& gather() const { return gather_; }
   const GradientSlots& gradients() const { return gradients_; }
@@ -163,7 +162,7 @@ class UnitBuffers {
   int sum_ranks(int unit) const { return options_.place.mesh().ranks(sharing(unit).summed()); }
   /// Whether the unit's gradients are reduced over ranks.
   bool reduces(int unit) const { return shard_ranks(unit) > 1 || sum_ranks(unit) > 1; }
-  /// Whether they are reduced in each of several micro-batches.
+  /// Whether the unit's gradients are reduced in each of several micro-batches.
   bool reduces_each(int unit) const { return options_.reduces_each(sharing(unit)); }
   base::Sharing sharing(int unit) const { return units_[index(unit)].sharing(); }
   /// Whether this rank counts the parameter in the norm of the gradients.

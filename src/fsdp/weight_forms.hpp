@@ -12,7 +12,7 @@
 #include "tensor/operand.hpp"
 
 // The forms in which a rank has a parameter of the model. R rows of C columns are sharded over D ranks: S rows on each,
-// so D·S rows with padding. A slot is memory that units use by turns (fsdp/unit_buffers.hpp).
+// so D·S rows with padding. A slot is memory that units use one after the other (fsdp/unit_buffers.hpp).
 //
 //   form          rows  dtype                       memory               its values hold
 //   master        S     fp32, or bf16 of a split    arena weights        all the run; the optimizer updates it
@@ -32,11 +32,11 @@
 // and `whole` is the gradient. With gradients reduced in fp32 `sent` is `whole`, and `received` is `gradient` unless
 // several reductions of a step are summed (Options::reduces_each).
 //
-// A matrix in FP8 also has inverse scales. Those of blocks lie behind the elements, in the same memory, and are
-// gathered with them. A scale of a whole matrix is not sharded: it lies in fp8::ScalingState, and all forms refer to
-// it. A parameter may be several matrices of equal shape, one below the other (ParameterShape::groups), each with a
-// scale of its own. The transposed copy that products on devices read is none of these forms: a linear makes it in its
-// own scratch.
+// A matrix in FP8 also has inverse scales. The inverse scales of blocks lie behind the elements, in the same memory,
+// and are gathered with them. A scale of a whole matrix is not sharded: it lies in fp8::ScalingState, and all forms
+// refer to it. A parameter may be several matrices of equal shape, one below the other (ParameterShape::groups), each
+// with a scale of its own. The transposed copy that products on devices read is none of these forms: a linear makes it
+// in its own scratch.
 
 namespace shard8::fsdp {
 
@@ -92,7 +92,7 @@ struct CopyStamp {
 };
 
 /// A gathered parameter (R, C), or (R) for a vector, as kernels read it: forward reads `forward`, backward reads
-/// `backward`. It may be read while its stamp is current.
+/// `backward`. A gathered weight may be read while its stamp is current.
 struct GatheredWeight : Copies {
   CopyStamp stamp;
 
@@ -114,7 +114,7 @@ enum class Cast : std::uint8_t {
   stored,         ///< as before_gather, but the cast is kept as a shard until the master is updated
 };
 
-/// One parameter of a unit: the part (rows, cols) with which this rank computes. Its rows are sharded.
+/// One parameter of a unit: the part (rows, cols) with which this rank computes. The rows of the part are sharded.
 struct ParameterShape {
   std::string name;
   std::int64_t rows = 0, cols = 1;
@@ -134,10 +134,10 @@ struct ParameterShape {
 struct UnitShape {
   std::string name;
   std::vector<ParameterShape> parameters;
-  /// A layer: used in forward and in backward of each micro-batch. Its gradient is summed in backward.
+  /// A layer: used in forward and in backward of each micro-batch. The gradient of a layer is summed in backward.
   bool rotating = false;
-  /// Not a layer. Used once in a micro-batch, and its gradient is summed once: the embedding, and the root unless the
-  /// table is tied. Both the embedding and the head use a tied table.
+  /// A unit that is no layer. Such a unit is used once in a micro-batch, and its gradient is summed once: the
+  /// embedding, and the root unless the table is tied. Both the embedding and the head use a tied table.
   bool single_use = false;
   /// Whether backward reads the copies of both passes, because it recomputes: the experts of a layer.
   bool backward_reads_both = false;
@@ -225,7 +225,7 @@ struct WeightForms {
   tensor::Tensor allocate(std::int64_t rows, tensor::DType dtype, tensor::Arena& arena) const;
 };
 
-/// Rows [first, first + rows) of each copy. They must be whole blocks.
+/// Rows [first, first + rows) of each copy. The rows must be whole blocks.
 Copies slice(const Copies& copies, std::int64_t first, std::int64_t rows);
 
 /// One gathered copy of a unit in a slot: the forms `communicated` and `read` of its parameters. `only` is the pass

@@ -14,8 +14,9 @@
 
 namespace shard8::fsdp {
 
-/// Decides which copy (see GatherBuffers) each slot holds and when each gather starts. It has no memory of weights and
-/// does not communicate. Every rank takes the same decisions, and so does `plan`, which uses this class, too.
+/// Decides which copy (see GatherBuffers) each slot holds and when each gather starts. The schedule has no memory of
+/// weights and does not communicate. Every rank takes the same decisions, and so does `plan`, which uses this class,
+/// too.
 ///
 /// The order of use in a whole step is known before the step. A gather takes a slot that is not in use: an empty slot,
 /// otherwise the slot whose copy is needed latest, but no slot whose copy is needed sooner than the copy to be gathered
@@ -36,9 +37,9 @@ class GatherSchedule {
   /// Starts the gathers of the first visits early: the ones that the first acquire() of the step would return. The
   /// result is valid until the next call of ahead() or acquire().
   std::span<const Start> ahead();
-  /// Takes `copy` into use. It must be the copy of the next visit. Returns the gathers to start now, in this order: the
-  /// gather of `copy` if it has not started, then the gathers of the next visits. The result is valid until the next
-  /// call of ahead() or acquire(). Throws Error(failed) if `copy` is not the next, or if no slot is free for it.
+  /// Takes `copy` into use. `copy` must be the copy of the next visit. Returns the gathers to start now, in this order:
+  /// the gather of `copy` if it has not started, then the gathers of the next visits. The result is valid until the
+  /// next call of ahead() or acquire(). Throws Error(failed) if `copy` is not the next, or if no slot is free for it.
   std::span<const Start> acquire(int copy);
   /// Ends the use of `copy`, so that a gather may take its slot. Throws Error(failed) if `copy` is not in use.
   void release(int copy);
@@ -70,8 +71,8 @@ class GatherSchedule {
 };
 
 /// How the owner of the weights writes what a gather transfers and casts what arrived. WeightStore calls each function
-/// at most once a gather, with the parameters that need it, in increasing order. It does not call a function that no
-/// parameter needs.
+/// at most once a gather, with the parameters that need it, in increasing order. WeightStore does not call a function
+/// that no parameter needs.
 struct GatherHooks {
   /// A parameter with Source::hook. `communicated`: this rank's rows of the form `communicated`, padding included,
   /// which `before` must write.
@@ -107,12 +108,12 @@ class WeightStore {
   /// weights of this step.
   void gather_ahead();
 
-  /// Waits for the gathers under way. Their units can be acquired afterwards as before.
+  /// Waits for the gathers under way. The units of these gathers can be acquired afterwards as before.
   void wait();
 
-  /// The weights of `unit`, by parameter. It must be the unit of the next visit. Starts the gathers of the next visits
-  /// and waits for the gather of `unit` (phase gather_wait). Throws Error(failed) if it is not the next visit, if the
-  /// unit is in use, or if no slot is free.
+  /// The weights of `unit`, by parameter. `unit` must be the unit of the next visit. Starts the gathers of the next
+  /// visits and waits for the gather of `unit` (phase gather_wait). Throws Error(failed) if it is not the next visit,
+  /// if the unit is in use, or if no slot is free.
   std::span<const GatheredWeight> acquire(int unit, Pass pass);
   /// The weights of a unit that was acquired and not released. Throws Error(failed) for any other unit.
   std::span<const GatheredWeight> in_use(int unit) const;

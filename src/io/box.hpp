@@ -22,7 +22,7 @@ struct Box {
 
   std::int64_t count() const { return rows * cols; }
   bool empty() const { return rows == 0 || cols == 0; }
-  /// The box is all of a tensor (tensor_rows, tensor_cols).
+  /// Whether the box is all of a tensor (tensor_rows, tensor_cols).
   bool whole(std::int64_t tensor_rows, std::int64_t tensor_cols) const {
     return row0 == 0 && col0 == 0 && rows == tensor_rows && cols == tensor_cols;
   }
@@ -39,8 +39,8 @@ Box clip_rows(const Box& box, std::int64_t first, std::int64_t count);
 /// The box that has the same elements in the transposed tensor.
 Box transposed(const Box& box);
 
-/// The same box with rows and columns counted in blocks of row_block × col_block elements. Throws Error(failed) if the
-/// box begins or ends inside a block.
+/// The box with rows and columns counted in blocks of row_block × col_block elements. Throws Error(failed) if the box
+/// begins or ends inside a block.
 Box in_blocks(const Box& box, std::int64_t row_block, std::int64_t col_block);
 
 /// Where the elements of a box lie in memory. Offsets and strides count elements.

@@ -52,7 +52,7 @@ class Digest128 {
 class TensorFile;
 
 /// Identifies the content of an input, whatever its name, place and container. Equal contents have equal fingerprints.
-/// Of a content of more than 1,026 blocks of 4 KiB the digest is a sample: docs/data.md says what it can miss.
+/// The digest of a content of more than 1,026 blocks of 4 KiB is that of a sample: docs/data.md says what it can miss.
 struct Fingerprint {
   std::uint64_t length = 0;  ///< elements: bytes of a text, tokens, or values of weights
   std::int64_t samples = 0;  ///< samples of data, or tensors of weights
@@ -61,7 +61,7 @@ struct Fingerprint {
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
-/// What a content is beside its bytes.
+/// What describes a content in addition to its bytes.
 struct ContentForm {
   std::uint64_t element_bytes = 1;  ///< bytes of an element, little-endian; in the digest
   std::int64_t samples = 0;         ///< becomes Fingerprint::samples; not in the digest
@@ -79,8 +79,8 @@ using ReadBytes = std::function<void(std::uint64_t offset, std::span<std::byte> 
 Fingerprint fingerprint_of(std::uint64_t bytes, const ReadBytes& read, const ContentForm& form = {});
 
 /// The fingerprint of a file of weights: values as fp32, row-major, of all tensors in bytewise order of their names.
-/// The names and shapes are in the digest. Of tensors that read_box() cannot read (three or more dimensions, a type
-/// without fp32 values) only name and shape are in it. Errors are those of TensorFile::read_box().
+/// The names and shapes are in the digest. For tensors that read_box() cannot read (three or more dimensions, a type
+/// without fp32 values) only name and shape are in the digest. Errors are those of TensorFile::read_box().
 Fingerprint fingerprint_of(const TensorFile& file);
 
 }  // namespace shard8::io

@@ -15,10 +15,10 @@
 
 namespace shard8::io {
 
-/// Writes a file so that after a crash at any moment `path` holds either its old content or all of `bytes`. It writes
-/// path.tmp, calls fsync, renames it, and calls fsync for the folder. Error(environment) with the path, the operation,
-/// the system's reason and what is needed; path.tmp is then removed. After an error of the last step `path` already
-/// holds `bytes`.
+/// Writes a file so that after a crash at any moment `path` holds either its old content or all of `bytes`. The
+/// function writes path.tmp, calls fsync, renames path.tmp, and calls fsync for the folder. Error(environment) with the
+/// path, the operation, the system's reason and what is needed; path.tmp is then removed. After an error of the last
+/// step `path` already holds `bytes`.
 void write_durably(const std::string& path, std::string_view bytes);
 /// Takes the next bytes of a file.
 using Sink = std::function<void(std::string_view bytes)>;

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that includes HDF5's, for sources of this folder and for tests. H5_USE_110_API: newer versions
-// offer the functions of 1.10 under their old names.
+// HDF5 for sources of this folder and for tests: handles, calls whose status is checked, and checks that every value of
+// a dataset is stored somewhere. No other header includes HDF5's. H5_USE_110_API: newer versions offer the functions of
+// 1.10 under their old names.
 #ifndef H5_USE_110_API
 #define H5_USE_110_API
 #endif
@@ -51,7 +52,7 @@ class H5Handle {
   Close close_ = nullptr;
 };
 
-/// Opens the library. IoThread's comment says on which thread. Error(failed).
+/// Opens the library. IoThread's comment says on which thread. Error(failed) if the library cannot be opened.
 void h5_open_library();
 
 /// Stops HDF5 from printing its errors, on this thread. h5_fail() puts them into the message of the Error.

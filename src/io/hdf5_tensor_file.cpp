@@ -24,12 +24,12 @@ namespace {
 constexpr std::string_view kAllowed = "fp32, bf16, fp16 or fp64";
 constexpr std::size_t kLongestName = 64;  // chosen; names of dtypes are shorter
 
-/// How the values of an HDF5 dataset become fp32. For the I/O thread.
+/// How the values of an HDF5 dataset become fp32. Used on the I/O thread.
 struct StoredValues {
   /// Why they cannot, in words that follow "tensor 'name' "; otherwise empty.
   std::string unreadable;
-  /// The dataset holds integers that are the bits of values of this type. Without it the dataset holds floats, which
-  /// HDF5 converts.
+  /// The dataset holds integers that are the bits of values of this type. Without a type the dataset holds floats,
+  /// which HDF5 converts.
   std::optional<StoredFloat> bits;
 };
 

@@ -10,7 +10,7 @@
 namespace shard8::io {
 namespace {
 
-/// Held by whoever calls HDF5.
+/// The mutex that a caller of HDF5 holds.
 std::mutex& library() {
   static std::mutex mutex;
   return mutex;

@@ -17,13 +17,13 @@
 
 namespace shard8::io {
 
-/// The version of the HDF5 library that is linked, "1.10.8". The first call asks HDF5 on the caller's thread.
+/// The version of the HDF5 library that is linked, "1.10.8". The first call queries HDF5 on the caller's thread.
 std::string hdf5_version();
 
 /// The thread that calls HDF5, which is not thread-safe. Tasks run one at a time in the order in which they were
 /// queued. A process may have several IoThreads, as two trainings have; a task of one waits while a task of another
 /// runs. Tasks must not call MPI. Construct an IoThread on the thread that initialised MPI: the constructor opens HDF5
-/// there, because a parallel HDF5 asks MPI whether it is initialised and registers itself with MPI_Finalize. Every
+/// there, because a parallel HDF5 queries whether MPI is initialised and registers itself with MPI_Finalize. Every
 /// other call of HDF5 but the first hdf5_version() is made on an I/O thread. The IoThread must outlive every file that
 /// was opened with it.
 class IoThread {
@@ -44,7 +44,7 @@ class IoThread {
     return future;
   }
 
-  /// Queues a task without a future. It must not throw.
+  /// Queues a task without a future. The task must not throw.
   void post(std::function<void()> task) { push(std::move(task)); }
 
   /// Runs a task on the I/O thread and waits for its result or exception. On the I/O thread itself it runs the task at

@@ -187,8 +187,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::int64_t>* list_ = nullptr;  // the list that is read
 };
 
-/// Bytes of a tensor by dtype and shape; -1 for a dtype that is not in the table. Its elements are counted as a byte
-/// each.
+/// Bytes of a tensor by dtype and shape; -1 for a dtype that is not in the table. The elements of such a dtype are
+/// counted as a byte each.
 std::int64_t expected_bytes(const InputFile& file, const SafetensorsEntry& entry) {
   const auto* const dtype =
       std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& known) { return known.name == entry.dtype; });

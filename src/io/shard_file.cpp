@@ -176,7 +176,7 @@ namespace {
 
 constexpr std::uint64_t kLargestIndex = std::uint64_t{256} << 20;  // chosen: of about 10 million blocks
 
-/// How far ahead of a block the system is asked to fetch the next ones, in bytes. Chosen: what a fast disk delivers
+/// How far ahead of a block the system is requested to fetch the next ones, in bytes. Chosen: what a fast disk delivers
 /// while a block is checked and copied. Boxes that follow one another in a file are mostly read one after the other.
 constexpr std::uint64_t kReadAhead = 8 * kShardBlock;
 

@@ -23,7 +23,7 @@ namespace shard8::io {
 /// The version of shard files that this program writes; it reads no newer one.
 constexpr int kShardFormatVersion = 1;
 
-/// What the index of a shard file says. It is JSON in a fixed order of keys, followed by spaces:
+/// What the index of a shard file says. The index is JSON in a fixed order of keys, followed by spaces:
 ///
 ///     {"format":"shard8 shard","version":1,"run_id":"...","step":1200,"block_bytes":4194304,"boxes":[
 ///      {"name":"...","content":"master","dtype":"fp32","shape":[R,C],"box":[row0,rows,col0,cols],"offset":4096,
@@ -64,7 +64,7 @@ struct ShardLayout {
 /// or if HDF5 fails; `path` is for the messages.
 ShardLayout lay_out_shard(IoThread& io, const std::string& path, ShardIndex& index);
 
-// A shard file holds boxes of tensors. It is an HDF5 file, see ShardLayout. HDF5 lays it out; the data are written and
+// A shard file is an HDF5 file that holds boxes of tensors, see ShardLayout. HDF5 lays it out; the data are written and
 // read at their offsets without HDF5, by any threads, with a digest for each block of kShardBlock bytes. The digests
 // are in the file's index; those of the index and of all other bytes are in the ShardSummary, so that every byte of a
 // file is covered.
@@ -150,7 +150,7 @@ class ShardWriter {
 
 /// A shard file for reading. One thread at a time may call its functions.
 ///
-/// Errors are Error(checkpoint). They name the file, the tensor and the bytes that are damaged, and what to do.
+/// Errors are Error(checkpoint). The messages name the file, the tensor and the bytes that are damaged, and what to do.
 class ShardReader {
  public:
   /// Opens a file and checks its length and its index.
@@ -163,8 +163,8 @@ class ShardReader {
   void release() const { file_.reset(); }
 
   /// Reads `wanted`, a part of a box in the coordinates of the whole tensor. Row i of it goes to out + i ·
-  /// row_stride_bytes, without gaps in a row. Every block that holds a wanted byte is read whole and checked: ask for
-  /// large parts, and for rows in place of columns.
+  /// row_stride_bytes, without gaps in a row. Every block that holds a wanted byte is read whole and checked: wanted
+  /// boxes should be large, and rows in place of columns.
   void read(std::size_t box, const Box& wanted, std::byte* out, std::int64_t row_stride_bytes) const;
 
   /// Checks the bytes that are in no box and not in the index.

@@ -167,7 +167,7 @@ ShardIndex parse_shard_index(std::string_view text, const std::string& where) {
       !document.contains("version")) {
     reader.fail("it is not that of a shard file");
   }
-  // Before the other keys, which may be others in another version.
+  // The version is read before the other keys, which may be others in another version.
   const auto version = reader.number_at(document, "version");
   if (version > kShardFormatVersion) {
     base::fail(base::ExitCode::checkpoint,

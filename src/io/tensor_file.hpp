@@ -78,14 +78,14 @@ class TensorFile {
   Tensors tensors_;
 };
 
-/// Opens a file. Its name says its format:
+/// Opens a file. The file's name says its format:
 ///   folder                     model.safetensors in it, or else model.safetensors.index.json; a note if both are there
 ///   file.safetensors           F64, F32, F16, BF16; tensors of other dtypes are unreadable()
 ///   x.json                     the index of a checkpoint in several .safetensors files of the same folder
 ///   file.h5:/group, file.h5    HDF5, and so is every other name: the datasets of that group, or of the root group, of
 ///                              any float type, or of integers that are the bits of floats, as an attribute `dtype` of
 ///                              the dataset says (fp32, bf16, fp16, fp64); others are unreadable()
-/// `io` must outlive it. Error(deck) if there is no such file or it stands for content that is elsewhere, see
+/// `io` must outlive the result. Error(deck) if there is no such file or it stands for content that is elsewhere, see
 /// require_content(). Error(failed) if it is malformed.
 std::unique_ptr<TensorFile> open_tensor_file(IoThread& io, const std::string& spec);
 

@@ -16,15 +16,15 @@
 #include "io/raw_file.hpp"
 #include "io/tensor_file.hpp"
 
-/// The formats behind open_tensor_file().
+/// The formats behind open_tensor_file(), and the writer of .safetensors files.
 namespace shard8::io {
 
 /// Opens the datasets that are directly in a group, "file.h5:/group", or in the root group, "file.h5".
 std::unique_ptr<TensorFile> open_hdf5_tensors(IoThread& io, const std::string& spec);
 
-// The format (github.com/huggingface/safetensors, "Format"): the header's length as a 64-bit little-endian integer, the
-// header in JSON, {"name": {"dtype", "shape", "data_offsets"}, ...}, then the bytes of all tensors, row-major, without
-// overlaps or holes. Opening a file that breaks these rules throws Error(failed).
+// The .safetensors format (github.com/huggingface/safetensors, "Format"): the header's length as a 64-bit little-endian
+// integer, the header in JSON, {"name": {"dtype", "shape", "data_offsets"}, ...}, then the bytes of all tensors,
+// row-major, without overlaps or holes. Opening a file that breaks these rules throws Error(failed).
 
 /// Opens one .safetensors file. `notes` are those of the result.
 std::unique_ptr<TensorFile> open_safetensors(const std::string& path, std::vector<std::string> notes = {});
@@ -71,8 +71,8 @@ struct SafetensorsTensor {
   std::uint64_t bytes = 0;
 };
 
-/// Writes a .safetensors file (the format is in io/tensor_formats.hpp) piece by piece, as PATH.tmp, which commit()
-/// renames. Unless commit() has returned, the destructor removes PATH.tmp. Errors are those of RawFile for writing.
+/// Writes a .safetensors file, in the format described above, piece by piece, as PATH.tmp, which commit() renames.
+/// Unless commit() has returned, the destructor removes PATH.tmp. Errors are those of RawFile for writing.
 class SafetensorsWriter {
  public:
   /// Makes PATH.tmp with room for all tensors and writes the header. What is left of an earlier PATH.tmp is removed.
@@ -87,7 +87,7 @@ class SafetensorsWriter {
 
   /// Makes what was written survive a crash; the name is still PATH.tmp. Error(failed) if bytes are missing.
   void finish();
-  /// Renames PATH.tmp to PATH. After finish(). The caller synchronises the folder (io::sync_folder).
+  /// Renames PATH.tmp to PATH. To be called after finish(). The caller synchronises the folder (io::sync_folder).
   void commit();
 
   const std::string& path() const { return path_; }

@@ -17,9 +17,9 @@ namespace shard8::io {
 /// A dataset of integers in an HDF5 file, "file.h5:/dataset", read piece by piece. Any thread may call any function.
 class TokenFile {
  public:
-  /// Opens the dataset. `io` must outlive it. Error(deck) if `spec` names no dataset, there is no such file or dataset,
-  /// or values or what reads them are missing: see h5_require_filters() and h5_require_allocated(). Error(failed) if
-  /// the file is not HDF5 or the dataset is not of an integer type.
+  /// Opens the dataset. `io` must outlive the object. Error(deck) if `spec` names no dataset, there is no such file or
+  /// dataset, or values or what reads them are missing: see h5_require_filters() and h5_require_allocated().
+  /// Error(failed) if the file is not HDF5 or the dataset is not of an integer type.
   TokenFile(IoThread& io, std::string spec);
   ~TokenFile();
   TokenFile(const TokenFile&) = delete;

@@ -146,7 +146,8 @@ class SourceReader {
   bool any_ = false;  // whether the file defines any; if not, that is an error of its own
 };
 
-/// Where the entries of a machine that is being read are in its file. Those of tables are in the order of the rows.
+/// Where the entries of a machine that is being read are in its file. The entries of tables are in the order of the
+/// rows.
 struct Places {
   std::vector<deck::Span> products, attention, kernels, collectives;
   std::map<std::string, deck::Span, std::less<>> figures;  ///< by "group.key"

@@ -124,7 +124,7 @@ struct Machine {
   }
 
   /// spread.ranks: standard deviation over ranks of the mean time of a rank's computation; spread.steps: of one rank's
-  /// computation from step to step. Both relative.
+  /// computation from step to step. Both are relative.
   Figure spread_ranks, spread_steps;
   /// spread.calls: standard deviation, in seconds, of when ranks of a group come to a collective that none of them
   /// overlaps, after each rank's mean over the steps is taken off for each call. Whoever comes first waits.
@@ -141,8 +141,8 @@ struct Machine {
     return op == profile::Collective::reduce_scatter ? Load::sums : Load::copies;
   }
 
-  /// The index of the source of this kind, name and text. It is added if there is none: where another source has the
-  /// name, as NAME_2, NAME_3, ...
+  /// The index of the source of this kind, name and text. A source is added if there is none: where another source has
+  /// the name, as NAME_2, NAME_3, ...
   int add_source(Source::Kind kind, const std::string& source_name, const std::string& text);
 };
 

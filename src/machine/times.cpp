@@ -117,8 +117,8 @@ Sizes sizes_of(const Product& p, const Ideal& ideal) {
 }
 
 /// The work of attention, in FLOPs: the causal half of the square, and on devices the blocks on its diagonal, which are
-/// computed whole, with what a block of rows costs besides. They count as 512 more tokens, which finds 12 entries of
-/// H100 and H200, each left out in turn, best: to 4 to 5 % on the mean, 6 to 8 % without.
+/// computed whole, with what a block of rows costs besides. The blocks count as 512 more tokens, which finds 12 entries
+/// of H100 and H200, each left out in turn, best: to 4 to 5 % on the mean, 6 to 8 % without.
 double attention_work(const Machine& machine, const Attention& a) { return flops_of(a, machine.device ? 512 : 0); }
 
 Sizes sizes_of(const Attention& a) {

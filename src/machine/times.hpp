@@ -55,7 +55,7 @@ struct NotGiven {
 };
 /// "network.latency_rank (0 us)"
 std::string to_text(const NotGiven& entry);
-/// Adds those that are not there yet.
+/// Adds the entries of `more` that `to` does not have yet.
 void add(std::vector<NotGiven>& to, const std::vector<NotGiven>& more);
 
 /// Finds the times of operations in a machine file. Whoever reads an entry that a file may leave out reads it by
@@ -94,7 +94,8 @@ class Times {
   double value_of(const Figure& figure, double otherwise) const;
   /// Machine::load_of().
   Load load_of(profile::Collective op, int nodes) const;
-  /// The entries that were asked for so far and that the file does not give, each once, as they were first asked for.
+  /// The entries that were read so far and that the file does not give, each once, in the order in which they were
+  /// first read.
   const std::vector<NotGiven>& not_given() const { return not_given_; }
 
  private:

@@ -30,7 +30,7 @@ class LayerMemory {
 
   /// Bytes of two parts of what allocate_saved allocates. linear_inputs: the inputs of the layer's linears, which wgrad
   /// reads. attention_results: attention's result, where proj reads a cast of it, so that only attention's backward
-  /// reads it. Both are 0 with Recompute::full.
+  /// reads it. Both parts are 0 with Recompute::full.
   struct KeptBytes {
     std::size_t linear_inputs = 0, attention_results = 0;
   };
@@ -45,7 +45,7 @@ class LayerMemory {
   std::size_t kind_of(std::int64_t layer) const {
     return (d_.experts.in_layer(layer) ? 2u : 0u) + (recipe_.site(layer, fp8::Linear::qkv).on() ? 1u : 0u);
   }
-  /// Of casts that are not kept.
+  /// The life of casts that are not kept.
   Life casts() const { return recompute_ == deck::Recompute::none ? Life::forward : Life::again; }
   /// Allocates the shared matrices with this life.
   void allocate_shared(Life life, tensor::Arena& arena);
@@ -74,9 +74,9 @@ class LayerMemory {
   } moe_;  ///< of MoeMlp::Scratch
 };
 
-/// All memory of one micro-batch for activations and scratch. It is laid out once and used for every micro-batch.
-/// T_local = Dims::tokens_local(), tokens = Dims::tokens(), H = hidden; tensors are in the compute dtype unless they
-/// say otherwise.
+/// All memory of one micro-batch for activations and scratch. The memory is laid out once and used for every
+/// micro-batch. T_local = Dims::tokens_local(), tokens = Dims::tokens(), H = hidden; tensors are in the compute dtype
+/// unless they say otherwise.
 struct Activations {
   std::vector<tensor::Tensor> residual;  ///< layers + 1 tensors (T_local, H): inputs of the layers and of the root
   std::vector<TransformerLayer::Saved> layers;  ///< one a layer
@@ -94,7 +94,7 @@ struct Activations {
   tensor::Tensor expert_rows;
   tensor::Tensor workspace;  ///< u8: the memory of Context::workspace
 
-  /// Takes all of it from `arenas`: what is kept from forward to backward from the kind activations, what tensor ranks
+  /// Takes all memory from `arenas`: what is kept from forward to backward from the kind activations, what tensor ranks
   /// exchange from exchanged, what experts' ranks push from pushed, the rest from buffers. Nothing is filled. `layers`:
   /// layers of the model. `workspace`: its bytes.
   static Activations allocate(const Dims& dims, std::int64_t layers, deck::Recompute recompute,

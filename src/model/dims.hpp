@@ -25,9 +25,9 @@ struct TensorExchange {
   int chunks = 1;  ///< pipeline: see for_each_chunk_of_rank; 1 on hosts
 
   bool hidden() const { return method != ExchangeMethod::off; }
-  /// How its rows are sent if it goes part by part.
+  /// How the exchange's rows are sent if it goes part by part.
   comm::Route route() const { return method == ExchangeMethod::ring ? comm::Route::ring : comm::Route::direct; }
-  /// Whether it goes part by part through memory that the ranks share, if they can.
+  /// Whether the exchange goes part by part through memory that the ranks share, if they can.
   bool shares_memory() const { return hidden() && route() == comm::Route::direct; }
 };
 
@@ -91,7 +91,8 @@ struct ExpertDims {
   std::int64_t ffn = 0;        ///< F, width inside an expert
   int ranks = 1;               ///< of an expert group
   double capacity = 1;         ///< rows of a round / mean rows of a rank, without padding
-  /// The rows of each expert in a round are filled up with rows of zeros to a multiple of it: fp8::Recipe::multiple().
+  /// The rows of each expert in a round are filled up with rows of zeros to a multiple of this number:
+  /// fp8::Recipe::multiple().
   std::int64_t rows_multiple = 1;
   double balance = 0;  ///< coefficient of the balance loss
   deck::MoeRouting routing = deck::MoeRouting::learned;

@@ -286,7 +286,7 @@ void ExpertExchange::all_to_all(const Context& context, const WeightedRows& out,
   const std::array<Tensor, 2> into{out.rows, out.weights}, from{in.rows, in.weights};
   const std::array<comm::Communicator::AllToAllItem, 2> items{
       {{out.rows, in.rows, receives, sends}, {out.weights, in.weights, receives, sends}}};
-  // By memory, not by rows: a rank without rows exchanges as many tensors as the others.
+  // The tensors are counted by memory, not by rows: a rank without rows exchanges as many tensors as the others.
   const std::size_t count = in.weights.data == nullptr ? 1 : 2;
   const Exchange name = back ? Exchange::combine : Exchange::dispatch;
   const At at(context.executor, back ? Linear::fc2 : Linear::fc1);

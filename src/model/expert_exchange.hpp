@@ -29,7 +29,7 @@ namespace shard8::model {
 /// Memory is taken by the constructor alone.
 class DispatchRounds {
  public:
-  /// Of the rank number `rank` of its expert group, each of whose ranks has `tokens` tokens.
+  /// The rounds of the rank number `rank` of its expert group, each of whose ranks has `tokens` tokens.
   DispatchRounds(const ExpertDims& dims, std::int64_t tokens, int rank);
 
   /// From now on rounds are those of counts (ranks, E): how many rows each rank of the group has for each expert.
@@ -43,7 +43,7 @@ class DispatchRounds {
   /// The rounds until every rank has its rows: the same number on all ranks of the group.
   std::int64_t rounds() const { return rounds_; }
 
-  /// One round, for this rank. It is valid until the next call of round() or set().
+  /// One round, for this rank. The round is valid until the next call of round() or set().
   struct Round {
     std::span<const std::int64_t> send_first;    ///< by rank: the first of the sorted rows that are sent to it
     std::span<const std::int64_t> send_rows;     ///< by rank: how many
@@ -53,10 +53,11 @@ class DispatchRounds {
     std::int64_t sent = 0, received = 0;         ///< sums of send_rows and receive_rows
     std::int64_t rows = 0;                       ///< received rows with padding
   };
-  /// Also writes groups, (experts of this rank) each, unless they are empty: expert_first, and expert_rows with
-  /// padding, as i32. Products then compute padding rows like all others: zeros stay zeros. And writes arrived (rows)
-  /// i32, unless it is empty: row i of the round arrives as row arrived[i], in the order of the ranks that send, or is
-  /// padding if arrived[i] is −1; and place (received) i32, the inverse. All are in memory of the host.
+  /// Returns the round `number`. Also writes groups, (experts of this rank) each, unless they are empty: expert_first,
+  /// and expert_rows with padding, as i32. Products then compute padding rows like all others: zeros stay zeros. Also
+  /// writes arrived (rows) i32, unless it is empty: row i of the round arrives as row arrived[i], in the order of the
+  /// ranks that send, or is padding if arrived[i] is −1; and place (received) i32, the inverse. All are in memory of
+  /// the host.
   Round round(std::int64_t number, const kernels::RowGroups& groups = {}, const tensor::Tensor& arrived = {},
               const tensor::Tensor& place = {});
 
@@ -86,7 +87,7 @@ struct ExpertRound {
   kernels::RowGroups groups;  ///< the rows of each of this rank's experts in the round, padding included
   tensor::Tensor end;         ///< by pushes: (1) i32, the rows that are used of these; empty: all
 
-  /// All rows, to be multiplied at once.
+  /// The part with all rows, to be multiplied at once.
   GroupPart whole() const { return {.groups = groups, .all = groups.rows.count(), .tokens = products}; }
 };
 
@@ -98,7 +99,7 @@ struct WeightedRows {
   }
   /// The rows alone, unless `weighted`.
   WeightedRows with(bool weighted) const { return {rows, weighted ? weights : tensor::Tensor{}}; }
-  /// The same memory, as equally many rows of another dtype, whose elements are not larger.
+  /// The memory of these rows, as equally many rows of another dtype, whose elements are not larger.
   WeightedRows of(tensor::DType dtype) const { return {{rows.data, rows.shape, dtype}, weights}; }
 };
 
@@ -121,7 +122,7 @@ struct WeightedRows {
 /// last one of a combine overlap with no product and use the whole device.
 class ExpertExchange {
  public:
-  /// Of the rank number `group_rank` of its expert group.
+  /// The exchange of the rank number `group_rank` of its expert group.
   ExpertExchange(const Dims& dims, int group_rank);
 
   struct Scratch {
@@ -142,11 +143,11 @@ class ExpertExchange {
   void exchange_counts(const Context& context, const tensor::Tensor& counts) const;
   /// Begins the rounds of these counts, and returns how many there are.
   std::int64_t begin(const Context& context, const tensor::Tensor& counts, const Scratch& scratch) const;
-  /// Round `number`. It is valid until the next call.
+  /// Returns round `number` of those that begin() began. The result is valid until the next call.
   ExpertRound round(const Context& context, std::int64_t number, const Scratch& scratch) const;
   /// Sends rows of `tokens`, (T, H) with numbers (T·K), to their experts: writes `to`, (R, H) and (R), the rows
-  /// received, sorted by expert. Rows are in the compute dtype or in FP8. `source`: see kernels::moe_sort. By pushes
-  /// `to` is in memory that peers write.
+  /// received, sorted by expert. Rows are in the compute dtype or in FP8. `source`: see kernels::moe_sort. If rows are
+  /// pushed, `to` is in memory that peers write.
   /// Collective over the expert group, as is combine().
   void dispatch(const Context& context, const ExpertRound& round, const WeightedRows& to, const WeightedRows& tokens,
                 const tensor::Tensor& source, const Scratch& scratch) const;
@@ -192,7 +193,7 @@ class ExpertExchange {
   };
   Parts parts_of(profile::Exchange exchange, bool in_parts, const OverlappedProducts& products) const;
   /// The part with the number `part`, from 0, of a round that is cut into parts.count parts of about as many experts
-  /// each. Its product leaves `spared` multiprocessors to pushes.
+  /// each. The product of the part leaves `spared` multiprocessors to pushes.
   GroupPart part_of(const ExpertRound& round, const Parts& parts, int part, int spared) const;
   UnderWay start_dispatch(const Context& context, const ExpertRound& round, const GroupPart& part, int multiprocessors,
                           const WeightedRows& to, const WeightedRows& tokens, const tensor::Tensor& source,
@@ -202,7 +203,7 @@ class ExpertExchange {
   void zero_padding(const Context& context, const ExpertRound& round, const WeightedRows& to,
                     const Scratch& scratch) const;
 
-  // By counts.
+  // The functions of exchanges by counts.
   void gather(const Context& context, const WeightedRows& to, const WeightedRows& from, const tensor::Tensor& index,
               std::int64_t per_token) const;
   /// The all-to-all of a round. `back`: results go back to the ranks that have sent the rows.
@@ -210,7 +211,7 @@ class ExpertExchange {
   void dispatch_by_counts(const Context& context, const WeightedRows& to, const WeightedRows& tokens,
                           const tensor::Tensor& source, const Scratch& scratch) const;
   void combine_by_counts(const Context& context, const ExpertRound& round, bool weighted, const Scratch& scratch) const;
-  // By pushes.
+  // The functions of exchanges by pushes.
   /// The dispatch of the counts whose rounds began last.
   kernels::MoeDispatch dispatch_of(const Scratch& scratch) const;
   /// Pushes the rows of a part of a round from `from` on this rank to `to` on all ranks of the expert group:

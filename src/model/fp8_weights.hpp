@@ -17,11 +17,11 @@ namespace shard8::model {
 /// masters to stored FP8 shards, and before and after a gather. A weight that is not in FP8 is only cast from the dtype
 /// of its master to the communication dtype and from there to the compute dtype.
 ///
-/// An FP8 weight is the cast of bf16(master). Its scale is that of the whole fused weight, of experts that of one
-/// expert's, or of its blocks, so that equal masters give equal bytes and scales on every mesh.
+/// An FP8 weight is the cast of bf16(master). The weight's scale is that of the whole fused weight, for experts that of
+/// one expert's weight, or those of its blocks, so that equal masters give equal bytes and scales on every mesh.
 class Fp8Weights {
  public:
-  /// `executor`, `buffers` and `state` must outlive it.
+  /// `executor`, `buffers` and `state` must outlive the object.
   Fp8Weights(operation::Executor& executor, const WeightFormat& format, const std::vector<UnitSpec>& units,
              const fsdp::UnitBuffers& buffers, fp8::ScalingState& state);
 
@@ -34,14 +34,16 @@ class Fp8Weights {
   /// and current, and with delayed also its stored FP8 shard, if there is one, both of a part of the shard
   /// (fsdp::WeightForms::groups). Empty for all other parameters.
   kernels::Outputs update_outputs(int unit, int parameter, const fsdp::GroupRows& part) const;
-  /// With recipe current: reduces the amaxes of all weights over `model_group`, in one collective. Otherwise nothing.
-  /// To be called once all units are updated.
+  /// With recipe current: reduces the amaxes of all weights over `model_group`, in one collective. With other recipes
+  /// the call does nothing. To be called once all units are updated.
   void reduce_amaxes(const comm::Communicator& model_group) const;
-  /// Sets the scales of the weights (current) and casts the stored shards (current, block, mxfp8). With delayed it only
-  /// counts the casts: the optimizer has made them, and ScalingState::update sets the scales. After reduce_amaxes().
+  /// Sets the scales of the weights (current) and casts the stored shards (current, block, mxfp8). With delayed the
+  /// function only counts the casts: the optimizer has made them, and ScalingState::update sets the scales. To be
+  /// called after reduce_amaxes().
   void after_update();
 
-  /// The casts before and after a gather, for fsdp::WeightStore. They refer to this object, which must outlive them.
+  /// The casts before and after a gather, for fsdp::WeightStore. The hooks refer to this object, which must outlive
+  /// them.
   fsdp::GatherHooks hooks() const;
 
  private:

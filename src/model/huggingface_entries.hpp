@@ -12,7 +12,7 @@
 #include "deck/config.hpp"
 #include "tensor/dtype.hpp"
 
-/// The keys of Hugging Face's configurations, for huggingface_config.hpp.
+/// Hugging Face's config.json: its keys and values, its text for a model, and how it differs from a deck.
 namespace shard8::model {
 
 using Json = nlohmann::ordered_json;
@@ -28,8 +28,8 @@ struct ConfigEntry {
   bool at_least = false;  ///< config.json's value may be larger
 };
 
-/// A value that shard8 computes with and no deck changes. It is the default of Transformers: config.json may lack it,
-/// or say null.
+/// A value that shard8 computes with and no deck changes. The value is the default of Transformers: config.json may
+/// lack it, or say null.
 struct FixedEntry {
   const char* key;
   Json value;
@@ -82,7 +82,7 @@ namespace shard8::model {
 
 /// The text of the config.json with which Hugging Face Transformers builds the model: LlamaForCausalLM, with
 /// model.qk_norm Qwen3ForCausalLM, with experts MixtralForCausalLM, with both Qwen3MoeForCausalLM, or GPT2LMHeadModel.
-/// `dtype`, fp32 or bf16, is that of the weights beside it. Error(deck) if the model has experts in some
+/// `dtype`, fp32 or bf16, is the dtype of the weights in the same folder. Error(deck) if the model has experts in some
 /// layers only and no model.qk_norm: it would be a Mixtral, and all layers of a Mixtral have experts.
 std::string huggingface_config(const deck::ModelConfig& model, tensor::DType dtype);
 

@@ -23,7 +23,7 @@ constexpr std::int64_t kPanel = std::int64_t{1} << 20;
 /// Reads a box into `out`, where its elements lie as `to` says.
 void read_box(const io::TensorFile& file, const std::string& name, const io::StridedBox& to, float* out) {
   const io::Box& box = to.box;
-  // Of a transposed tensor with one row the stride of rows, which is not used, may be smaller than a row.
+  // If a transposed tensor has one row, the stride of rows, which is not used, may be smaller than a row.
   if (to.col_stride == 1) return file.read_box(name, box, out + to.offset, std::max(to.row_stride, box.cols));
   const std::int64_t rows_at_once = std::clamp(kPanel / box.cols, std::int64_t{1}, box.rows);
   std::vector<float> panel(static_cast<std::size_t>(rows_at_once * box.cols));
@@ -82,8 +82,8 @@ void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, cons
       const ParameterSpec& spec = units[u].parameters[p];
       const fsdp::WeightForms& weight = buffers.weights(static_cast<int>(u))[p];
       const bool split = buffers.options().master_remainder;
-      // A master in two halves is split from fp32 values. They are written to the gradient shards, which are not used
-      // yet.
+      // A master in two halves is split from fp32 values. The fp32 values are written to the gradient shards, which are
+      // not used yet.
       const Tensor& master = split ? weight.gradient : weight.master;
       kernels::fill_zero(exec, master);
       for (const SourceBox& source : spec.sources) {

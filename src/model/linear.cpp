@@ -96,7 +96,7 @@ fp8::Operands CastScratch::view(const fp8::Recipe& recipe, fp8::Role role, std::
   if (recipe.per_tensor()) {
     if (!recipe.transposed(role, gathered))
       return fp8::Operands(columnwise.view(rows, cols, dtype, recipe.rowwise(role)));
-    // The two copies have one scale. It is stored with the columnwise copy, which may be kept longer.
+    // The two copies have one scale. The scale is stored with the columnwise copy, which may be kept longer.
     const auto kept = columnwise.view_transposed(rows, cols, dtype, recipe.columnwise(role));
     auto read = rowwise.view(rows, cols, dtype, recipe.rowwise(role));
     read.scale_inv = kept.scale_inv;

@@ -35,7 +35,7 @@ namespace shard8::model {
 struct CastScratch {
   fp8::CastBuffer rowwise, columnwise;  ///< the same memory if one copy serves both
 
-  /// For matrices of this role of up to `elements` elements; empty without a recipe.
+  /// Memory for matrices of this role of up to `elements` elements; empty without a recipe.
   static CastScratch allocate(const fp8::Recipe& recipe, fp8::Role role, std::int64_t elements, tensor::Arena& arena);
   /// The copies of a matrix (rows, cols) in this memory, to be written. `gathered`: the tensor group will gather the
   /// matrix. Throws Error(failed) if it does not fit.
@@ -94,7 +94,7 @@ struct OutputGradient {
   Lease memory;  ///< of the copies
 
   OutputGradient(const tensor::Tensor& just_plain) : copies(just_plain), plain(just_plain) {}  // NOLINT
-  /// Casts in `scratch`, to be written. `gathered`: the tensor group will gather dy.
+  /// The gradient dy, whose casts are to be written in `scratch`. `gathered`: the tensor group will gather dy.
   OutputGradient(const Context& context, const tensor::Tensor& dy, const CastScratch& scratch, bool gathered);
 };
 

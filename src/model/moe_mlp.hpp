@@ -17,8 +17,8 @@
 // w_k multiplies its activation, so the results of a token's experts are added as they are, in the order of k. Each
 // rank routes its own tokens: nothing is gathered over the tensor group. Tokens of padding sequences have no experts.
 //
-// What is kept from forward to backward is that of the first round alone. Backward dispatches the rows of further
-// rounds again and computes them anew, so memory does not depend on how tokens choose.
+// Only matrices of the first round are kept from forward to backward. Backward dispatches the rows of further rounds
+// again and recomputes their results, so memory does not depend on how tokens choose.
 //
 // In FP8 a rank casts the rows of a round that it multiplies, each round for itself, and their gradients likewise: it
 // alone reads these matrices, so their scales are those of its own rows. Each expert's rows are padded with rows of
@@ -27,8 +27,9 @@
 // scaling state is that of the first round, whose activation backward may cast again.
 //
 // With ExpertDims::sends_fp8 each rank casts its tokens, and in backward the gradients of their results, before they
-// are sent: a token once, not once for each of its experts, and half of the bytes travel. All ranks of an expert group
-// then have one scale. A row that arrives is the only copy of the matrix: wgrad reads it along columns as it lies.
+// are sent: each token is cast once, not once for each of its experts, and takes half of the bytes. All ranks of an
+// expert group then have one scale. A row that arrives is the only copy of the matrix: wgrad reads it along columns as
+// it lies.
 
 namespace shard8::model {
 
@@ -47,11 +48,12 @@ class MoeMlp {
     Affine norm;
     AffineGradient router;
   };
-  /// Of the experts that this rank holds, one below the other: fc1 (2·F, H) and fc2 (H, F) each.
+  /// The weights of the experts that this rank holds, one expert below the other: fc1 (2·F, H) and fc2 (H, F) each.
   struct ExpertWeights {
     Weight fc1, fc2;
   };
-  /// fp32. `accumulate`: they hold a sum of this step, which is added to; else they are overwritten.
+  /// The gradients of the experts' weights, fp32. `accumulate`: the tensors hold a sum of this step, which is added to;
+  /// otherwise they are overwritten.
   struct ExpertGradients {
     tensor::Tensor fc1, fc2;
     bool accumulate = false;
@@ -66,9 +68,9 @@ class MoeMlp {
     fp8::CastBuffer input_cast, activation_cast;  ///< casts of (R, H) and (R, F)
     bool recomputed = false;                      ///< backward recomputes the activation from the preactivation
 
-    /// The weights, in `received`, and the preactivation.
+    /// Allocates the weights, in `received`, and the preactivation.
     static Rows allocate(const Dims& dims, tensor::Arena& arena, tensor::Arena& received);
-    /// The input or its cast, in `received` if it arrives so, and the activation or its cast.
+    /// Allocates the input or its cast, in `received` if it arrives so, and the activation or its cast.
     void allocate_input(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena,
                         tensor::Arena& received);
     void allocate_activation(const Dims& dims, const fp8::Recipe& recipe, bool in_fp8, tensor::Arena& arena);
@@ -104,7 +106,8 @@ class MoeMlp {
     /// If tokens are cast before they are sent: (T, H) each, the casts of the tokens and of dy; (R, H), the gradients
     /// of fc2's output that arrive.
     fp8::CastBuffer sent, sent_gradient, arrived_gradient;
-    /// Of rounds behind the first one; empty if there is never one. Layers in FP8 and others use the same memory.
+    /// The rows of rounds behind the first one; empty if there is never such a round. Layers in FP8 and others use the
+    /// same memory.
     Rows further;
 
     /// What peers write is in `pushed`.
@@ -127,10 +130,10 @@ class MoeMlp {
   /// Writes y (T, H) = residual (T, H) + the experts' results of what was routed, and saved.rows.
   void forward(const Context& context, const tensor::Tensor& y, const tensor::Tensor& residual, const Saved& saved,
                const ExpertWeights& w, const Scratch& scratch) const;
-  /// Writes saved.rows alone, a second time. It reads the copy of fc1 that forward reads.
+  /// Writes saved.rows alone, a second time. The recomputation reads the copy of fc1 that forward reads.
   void recompute(const Context& context, const Saved& saved, const ExpertWeights& w, const Scratch& scratch) const;
   /// Writes the gradients of the experts' weights to dw, or adds them, given dy (T, H), the gradient of y. What
-  /// backward() reads stays in `scratch`. Overwrites saved.rows. Of a weight with two copies further rounds read both.
+  /// backward() reads stays in `scratch`. Overwrites saved.rows. If a weight has two copies, further rounds read both.
   void backward_experts(const Context& context, const tensor::Tensor& dy, const ExpertGradients& dw, const Saved& saved,
                         const ExpertWeights& w, const Scratch& scratch) const;
   /// Ends the backward of what was routed, after backward_experts(). dx (T, H): on entry the gradient of y, on exit the

@@ -9,9 +9,9 @@
 
 namespace shard8::model {
 
-/// Causal attention of this rank's heads, timed as attention. Shapes as in kernels/attention.hpp: qkv and dqkv
-/// (tokens, qkv_width), o and dout (tokens, q_width), lse (batch, heads, seq) fp32. For llama queries and keys in qkv
-/// are rotated, and so are their gradients in dqkv. With norms of queries and keys they are normalised before.
+/// Causal attention of this rank's heads, timed as attention. Shapes as in kernels/attention.hpp: qkv and dqkv (tokens,
+/// qkv_width), o and dout (tokens, q_width), lse (batch, heads, seq) fp32. For llama queries and keys in qkv are
+/// rotated, and so are their gradients in dqkv. If queries and keys have norms, they are normalised before.
 struct DotProductAttention {
   kernels::AttentionShape shape;
 
@@ -23,9 +23,9 @@ struct DotProductAttention {
                 const tensor::Tensor& qkv, const tensor::Tensor& lse) const;
 };
 
-/// The attention block of a layer: y (T_local, H) = x + attention(norm(x)). It computes the norm and QKV, normalises
-/// queries and keys (if their norms have weights), rotates them (llama), and computes attention and the projection.
-/// Collective over the tensor group.
+/// The attention block of a layer: y (T_local, H) = x + attention(norm(x)). The block computes the norm and QKV,
+/// normalises queries and keys (if their norms have weights), rotates them (llama), and computes attention and the
+/// projection. Collective over the tensor group.
 struct MultiheadAttention {
   LayernormLinear qkv;
   DotProductAttention attention;

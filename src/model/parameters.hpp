@@ -75,7 +75,8 @@ constexpr std::span<const Parameter> embedding_parameters(const deck::ModelConfi
   return gpt2 ? std::span<const Parameter>(parameter_order::kTableAndPositions)
               : std::span<const Parameter>(parameter_order::kTable);
 }
-/// The parameters of a layer but for its experts, which are a unit of their own. `experts`: whether it has any.
+/// The parameters of a layer but for its experts, which are a unit of their own. `experts`: whether the layer has
+/// experts.
 constexpr std::span<const Parameter> layer_parameters(const deck::ModelConfig& model, bool experts = false) {
   if (model.arch == deck::Arch::gpt2) return parameter_order::kGpt2Layer;
   if (experts && model.qk_norm) return parameter_order::kQkNormRoutedLayer;
@@ -89,7 +90,7 @@ constexpr std::span<const Parameter> root_parameters(deck::Arch arch) {
 }
 
 /// Finds the entry of a parameter in a list with one entry for each parameter of a unit: its weights or gradients. Both
-/// spans must outlive it.
+/// spans must outlive the object.
 template <class T>
 class ByParameter {
  public:
@@ -148,8 +149,9 @@ struct ParameterSpec : fsdp::ParameterShape {
   std::vector<SourceBox> sources;  ///< rows in no source are padding, always zero
   /// The weight of one of a layer's linears, which a recipe may keep in FP8.
   std::optional<fp8::Linear> linear{};
-  /// Whether the parameter is that of a layer's experts: a token is multiplied by those of its experts alone. It has
-  /// `groups` experts of the layer, from number first_expert on, and as many of the sources belong to each of all.
+  /// Whether the parameter is that of a layer's experts: a token is multiplied by those of its experts alone. The
+  /// parameter has `groups` experts of the layer, from number first_expert on, and equally many of the sources belong
+  /// to each expert.
   bool of_experts = false;
   std::int64_t first_expert = 0;
 };
@@ -192,7 +194,7 @@ std::vector<fsdp::UnitShape> unit_shapes(const std::vector<UnitSpec>& units, con
 inline int embedding_unit() { return 0; }
 inline int layer_unit(std::int64_t layer) { return static_cast<int>(layer) + 1; }
 inline int root_unit(std::int64_t layers) { return static_cast<int>(layers) + 1; }
-/// Of the experts of a layer that has some.
+/// The unit of the experts of a layer that has some.
 inline int experts_unit(const deck::ModelConfig& model, std::int64_t layer) {
   return root_unit(model.layers) + 1 + static_cast<int>(layer - model.moe.dense_layers);
 }

@@ -119,8 +119,8 @@ struct AffineGradient {
   bool accumulate = false;
 };
 
-/// A gathered weight (out, in), plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. Of
-/// a weight with two copies only the copy for the current pass is gathered; the other one is empty. `stamp` says
+/// A gathered weight (out, in), plain or in FP8, as products read it: fprop reads `forward`, dgrad reads `backward`. If
+/// a weight has two copies, only the copy for the current pass is gathered; the other one is empty. `stamp` says
 /// whether the copies are still the ones that were gathered; copy_for() throws Error(failed) if they are not.
 using Weight = fsdp::GatheredWeight;
 
@@ -145,13 +145,13 @@ void wgrad(const Context& context, const tensor::Tensor& dw, const tensor::Opera
 /// Some of the groups of rows that a grouped product multiplies, consecutive ones.
 struct GroupPart {
   kernels::RowGroups groups;        ///< of the part
-  std::int64_t first = 0, all = 0;  ///< its first group, and how many groups there are without regard to parts
+  std::int64_t first = 0, all = 0;  ///< the part's first group, and how many groups there are without regard to parts
   /// Tokens of the part that descriptions of products have: a device may alone know how many there are.
   std::int64_t tokens = 0;
   int spared = 0;  ///< on a device: multiprocessors that the product leaves to other kernels
 
   std::int64_t count() const { return groups.rows.count(); }
-  /// Of `n` that all groups have in equal shares, what the part has. The shares of all parts add up to n.
+  /// The part's share of `n`, of which all groups have equal shares. The shares of all parts add up to n.
   std::int64_t share_of(std::int64_t n) const { return n * (first + count()) / all - n * first / all; }
 };
 

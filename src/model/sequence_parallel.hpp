@@ -13,7 +13,8 @@
 namespace shard8::model {
 
 // The collectives between blocks and column- or row-parallel layers (sequence parallelism, Korthikanti et al. 2022).
-// Each is timed as tensor_comm, and as the exchange that the caller names. In a group of one rank they move nothing.
+// Each collective is timed as tensor_comm, and as the exchange that the caller names. In a group of one rank the
+// collectives move nothing.
 
 //
 // The objects below hold the memory of their exchange (Lease): as long as a Gathering lives, the gathered matrix may be
@@ -96,8 +97,8 @@ class GatheringByParts {
   tensor::Operand wait(const Context& context, int rank);
   /// No part is read from now on.
   void finish(const Context& context);
-  /// As finish(), but all tokens are in `whole`, (tokens, N) in the memory that the constructor was given. Only for
-  /// plain operands.
+  /// As finish(), but all tokens are in `whole`, (tokens, N) in the memory that the constructor was given. Operands
+  /// must be plain.
   void finish(const Context& context, const tensor::Tensor& whole);
 
  private:
@@ -126,8 +127,8 @@ struct Partial {
   Lease memory;
 
   Partial(const tensor::Tensor& held) : matrix(held) {}  // NOLINT: the caller holds the memory
-  /// To be summed into `local` (T_local, N). The matrix lies in `scratch`, which must have so many elements. In a group
-  /// of one rank it is `local`.
+  /// A matrix to be summed into `local` (T_local, N). The matrix lies in `scratch`, which must have so many elements.
+  /// In a group of one rank it is `local`.
   Partial(const Context& context, profile::Exchange name, const tensor::Tensor& scratch, const tensor::Tensor& local);
 };
 
@@ -153,9 +154,9 @@ class Scattering {
 void reduce_scatter_tokens(const Context& context, profile::Exchange name, const tensor::Tensor& local, Partial partial,
                            const tensor::Tensor& addend = {});
 
-/// Begins the same without an addend. If the exchange is not off, it may leave the sum to the kernel that reads it:
-/// wait() then returns partial sums, which lie in `partial` and in memory of the communicator, and `local` is not
-/// written. They are there until the execution space is given another reduce-scatter
+/// Begins the reduce-scatter without an addend. If the exchange is not off, the call may leave the sum to the kernel
+/// that reads it: wait() then returns partial sums, which lie in `partial` and in memory of the communicator, and
+/// `local` is not written. The partial sums are there until the execution space is given another reduce-scatter
 /// (Communicator::reduce_scatter_partial_sums).
 Scattering start_scatter_partial_sums(const Context& context, const TensorExchange& exchange,
                                       const tensor::Tensor& local, Partial partial);
@@ -169,14 +170,14 @@ struct HeldSum {
   HeldSum(const tensor::SumOfPartials& held, Lease lease = {}) : sum(held), memory(std::move(lease)) {}  // NOLINT
   HeldSum(const tensor::Tensor& made) : sum(made) {}  // NOLINT: every tensor is one that is made
   bool made() const { return sum.made(); }
-  /// The matrix. Its reader has been issued, so nothing is held any more.
+  /// The matrix. The matrix's reader has been issued, so nothing is held any more.
   tensor::Tensor read() {
     memory = {};
     return sum.sum;
   }
 };
 
-/// A reduce-scatter to which this rank gives its partial sums part by part. Only in a group of several ranks.
+/// A reduce-scatter to which this rank gives its partial sums part by part. The group must have several ranks.
 class ScatteringByParts {
  public:
   /// `local`, `partial` and `addend` as for reduce_scatter_tokens; none may change until finish(), but by the caller's

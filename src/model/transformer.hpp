@@ -25,12 +25,12 @@ std::vector<int> reductions(const deck::ModelConfig& model);
 /// Whether the embedding has parameters of its own: with a tied table only if there are learned positions.
 bool has_embedding_unit(const deck::ModelConfig& model);
 /// Whether a layer is recomputed (Recompute::full) in a visit of its own. A layer with experts is, since its experts
-/// are used between its recomputation and its backward. So is a layer in FP8 under a recipe with two copies of a
+/// are used between its recomputation and its backward. A layer in FP8 is, too, under a recipe with two copies of a
 /// weight: the recomputation reads the copy that forward reads, which is not that of backward.
 bool recomputes_in_a_visit(const deck::ModelConfig& model, const fp8::Recipe& recipe, std::int64_t layer);
 
-/// The whole decoder over sharded weights. It acquires a unit's weights just before it computes with them, and starts
-/// the reduction of a unit's gradients as soon as they are complete.
+/// The whole decoder over sharded weights. The model acquires a unit's weights just before it computes with them, and
+/// starts the reduction of a unit's gradients as soon as they are complete.
 class Transformer {
  public:
   Transformer(const deck::ModelConfig& model, const fp8::Recipe& recipe, const Dims& dims, int tensor_rank,

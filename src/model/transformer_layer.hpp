@@ -65,8 +65,8 @@ struct LayernormMlp {
 };
 
 /// One pre-norm transformer layer: attention and MLP, each with its residual. In a layer with experts MoeMlp is the
-/// MLP. Its experts are a unit of weights of their own, so such a layer is computed in two parts: what is routed, with
-/// the layer's unit, and the experts.
+/// MLP. The experts are a unit of weights of their own, so a layer with experts is computed in two parts: what is
+/// routed, with the layer's unit, and the experts.
 class TransformerLayer {
  public:
   /// `tensor_rank` and `expert_rank`: the numbers of the rank in its tensor group and in its expert group.
@@ -89,7 +89,7 @@ class TransformerLayer {
     LayernormMlp::Saved mlp;
     MoeMlp::Saved moe;
   };
-  /// Shared by all layers.
+  /// Memory that all layers share.
   struct Scratch {
     MultiheadAttention::Scratch attention;
     LayernormMlp::Scratch mlp;
@@ -102,7 +102,7 @@ class TransformerLayer {
   static Weights bind(const deck::ModelConfig& model, std::span<const Weight> weights, bool experts = false);
   static Gradients bind_gradients(const deck::ModelConfig& model, std::span<const tensor::Tensor> tensors,
                                   bool accumulate, bool experts = false);
-  /// The same of a layer's unit of experts.
+  /// The weights of a layer's unit of experts, as the layer's modules read them.
   static MoeMlp::ExpertWeights bind_experts(std::span<const Weight> weights);
   static MoeMlp::ExpertGradients bind_expert_gradients(std::span<const tensor::Tensor> tensors, bool accumulate);
 
@@ -125,8 +125,9 @@ class TransformerLayer {
                 const tensor::Tensor& x, const Saved& saved, const Weights& w, const Scratch& scratch,
                 const std::function<void()>& next) const;
 
-  // Of a layer with experts. forward() is route(), then forward_experts(); recompute() is the two that recompute;
-  // backward() is backward_experts(), then backward_routed(). Arguments are those of the functions above and of MoeMlp.
+  // The functions of a layer with experts. forward() is route(), then forward_experts(); recompute() is the two that
+  // recompute; backward() is backward_experts(), then backward_routed(). Arguments are those of the functions above and
+  // of MoeMlp.
 
   /// Attention, and MoeMlp::route. `again`: the layer is recomputed.
   void route(const Context& context, const Saved& saved, HeldSum x, const Weights& w, const Scratch& scratch,

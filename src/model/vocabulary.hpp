@@ -153,8 +153,8 @@ class LossHead {
 
   /// Adds S = Σ weight·(−log p(target)) over the micro-batch to `loss`, a double as 8 bytes of u8; S is the same on all
   /// tensor ranks. Writes dx (T_local, H), the gradient of scale·S. Adds to dw.norm, and writes dw.head or adds to it
-  /// (dw.accumulate). Writes the sum of x (T_local, H) if x is still partial sums. Collective over the tensor group. It
-  /// enters the phases forward and backward itself.
+  /// (dw.accumulate). Writes the sum of x (T_local, H) if x is still partial sums. Collective over the tensor group.
+  /// The function enters the phases forward and backward itself.
   void forward_backward(const Context& context, const tensor::Tensor& loss, const tensor::Tensor& dx,
                         const Gradients& dw, HeldSum x, const Targets& targets, const Weights& w,
                         const Scratch& scratch, float scale) const;

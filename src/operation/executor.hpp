@@ -42,7 +42,7 @@ struct Call {
 class Recorder {
  public:
   using Sink = std::function<void(const Operation& operation)>;
-  /// Is told of the tensors of each collective of several ranks.
+  /// A function that is called with the tensors of each collective of several ranks.
   using Calls = std::function<void(const Call& call)>;
   explicit Recorder(Sink sink, Calls calls = {}) : sink_(std::move(sink)), calls_(std::move(calls)) {}
 
@@ -52,8 +52,8 @@ class Recorder {
   void add(const Place& place, const Product& product);
   void add(const Place& place, const Attention& attention);
   void add(const Place& place, const Kernel& kernel);
-  /// Returns a number for wait(), unless it runs on the compute stream, where all that follows is after it. A
-  /// collective in a group of one rank is left out and has no number. Tensors of the same dtype are one part.
+  /// Returns a number for wait(), unless the collective runs on the compute stream, where all that follows is after it.
+  /// A collective in a group of one rank is left out and has no number. Tensors of the same dtype are one part.
   std::optional<int> add(const Place& place, const Call& call);
   /// Adds the collective to the `waits` of the next operation.
   void wait(int collective);
@@ -75,7 +75,7 @@ class Recorder {
   bool ahead_now_ = false;
 };
 
-/// Is told of matrix products and of attention just before they are computed.
+/// Functions that are called with matrix products and attention just before they are computed.
 struct Observer {
   std::function<void(const Product& product)> product;
   std::function<void(const Attention& attention)> attention;
@@ -121,7 +121,8 @@ class Executor {
   Executor(
       const tensor::Exec& exec, profile::StepTimer& timer, std::function<void()> progress = [] {})
       : exec_(&exec), timer_(timer), progress_(std::move(progress)) {}
-  /// Records. `timer`, which must have no clock, knows the phase. `device`: whether the recorded step runs on a device.
+  /// An executor that records operations and runs none. `timer`, which must have no clock, knows the phase. `device`:
+  /// whether the recorded step runs on a device.
   Executor(Recorder& recorder, profile::StepTimer& timer, bool device)
       : timer_(timer), computes_(false), communicates_(false), recorder_(&recorder), device_(device) {}
   /// A skeleton of the communication, of a step that runs on a device or, if not `device`, on hosts.
@@ -147,7 +148,8 @@ class Executor {
   /// Whether the step runs on a device, or is recorded as one that does.
   bool device() const { return device_; }
   profile::StepTimer& timer() const { return timer_; }
-  /// Only if it runs: for work that is no operation of a step, such as copies of tokens and of the loss.
+  /// The execution space of an executor that runs, for work that is no operation of a step, such as copies of tokens
+  /// and of the loss.
   const tensor::Exec& exec() const {
     SHARD8_REQUIRE(exec_ != nullptr, "an executor that records has no execution space");
     return *exec_;
@@ -158,7 +160,7 @@ class Executor {
     if (waits_ != nullptr) waits_->begin_step();
   }
   /// The T in `memory`, its bytes as u8, once the execution space has done all work given to it. T() in a skeleton,
-  /// where it means nothing. Only if it runs.
+  /// where the value means nothing. To be called only if the executor runs.
   template <class T>
   T value(const tensor::Tensor& memory) const {
     if (computes_ && communicates_) return tensor::value_to_host<T>(exec(), memory);
@@ -220,7 +222,7 @@ class Executor {
       met(call);
     }
   }
-  /// A sum of a few numbers of the hosts, which `reduce` makes by MPI, also in a skeleton: it is how ranks agree.
+  /// A sum of a few numbers of the hosts, which `reduce` makes by MPI, also in a skeleton: ranks agree by such sums.
   template <class Reduce>
   void run_on_hosts(Group group, int ranks, std::size_t bytes, const Reduce& reduce) {
     const tensor::Tensor values{nullptr, {static_cast<std::int64_t>(bytes)}, tensor::DType::u8};
@@ -238,7 +240,7 @@ class Executor {
     if (recorder_ != nullptr) recorder_->gathers_are_ahead();
   }
 
-  /// From now on `observer` is told; null: nobody. It must outlive the executor or be replaced before its end.
+  /// From now on `observer` is told; null: nobody. `observer` must outlive the executor or be replaced before its end.
   void observe(const Observer* observer) { observer_ = observer; }
 
  private:

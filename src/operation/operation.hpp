@@ -25,7 +25,7 @@ namespace shard8::operation {
 enum class Stream : std::uint8_t { compute, gather, reduce };
 std::string_view name_of(Stream stream);
 
-/// A group of ranks: comm::Mesh::group. Its name is that which profile::CollectiveLog gives it.
+/// A group of ranks: comm::Mesh::group. The group's name is the one that profile::CollectiveLog gives it.
 using Group = base::AxisSet;
 
 /// The four linear layers of a transformer layer.
@@ -100,7 +100,7 @@ struct Kernel {
   static Kernel on(std::string_view name, const tensor::Tensor& matrix) {
     return {name, matrix.rows(), matrix.cols(), matrix.dtype, matrix.dtype};
   }
-  /// The same kernel, which also reads or writes these tensors, operands, outputs or partial sums.
+  /// This kernel, with these tensors among those that it reads or writes: tensors, operands, outputs or partial sums.
   template <class... T>
   Kernel reads(const T&... of) const {
     Kernel k = *this;
@@ -141,8 +141,8 @@ struct Operation {
   Location location;
   profile::Phase phase = profile::Phase::other;
   Stream stream = Stream::compute;
-  /// Forward has computed the same in this step, and backward repeats it (deck key model.recompute): it adds no model
-  /// FLOPs.
+  /// Forward has computed the same in this step, and backward repeats it (deck key model.recompute): the repeated
+  /// operation adds no model FLOPs.
   bool recomputed = false;
   std::uint64_t read = 0, written = 0;  ///< bytes of this rank's memory; 0 for a collective
   /// Collectives that are waited for just before this operation is issued: this operation and those that follow on the

@@ -103,7 +103,7 @@ class CollectiveLog {
   void add_in_flight(const CollectiveGroup& group, double seconds);
   /// Removes all entries and times. Leaves measuring() and the watcher unchanged.
   void clear(InFlight::Clock::time_point now = InFlight::Clock::now());
-  /// By kind_of() the calls.
+  /// The statistics of calls by their kind, kind_of().
   const std::map<CollectiveKey, CollectiveStats>& entries() const { return entries_; }
   /// Time in flight by operation and group, and of any collective.
   const std::map<CollectiveGroup, InFlight>& in_flight() const { return in_flight_; }
@@ -118,7 +118,7 @@ class CollectiveLog {
   void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
   const Watcher& watcher() const { return watcher_; }
 
-  /// From now on callers tell `recorder` of their calls; null: nobody. It must outlive the log or be replaced.
+  /// From now on callers tell `recorder` of their calls; null: nobody. `recorder` must outlive the log or be replaced.
   void set_trace(TraceRecorder* recorder) { trace_ = recorder; }
   TraceRecorder* trace() const { return trace_; }
 
@@ -134,8 +134,8 @@ class CollectiveLog {
 };
 
 /// Bandwidths in bytes/s. algbw = bytes / time. busbw = algbw·(n−1)/n for all-gather, reduce-scatter and all-to-all,
-/// algbw·2(n−1)/n for all-reduce and algbw for send_receive, with n = group_size. Both are 0 when the time is 0.
-/// Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
+/// algbw·2(n−1)/n for all-reduce and algbw for send_receive, with n = group_size. Both bandwidths are 0 when the time
+/// is 0. Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 double algbw(const CollectiveKey& key, double seconds_per_call);
 double busbw(const CollectiveKey& key, double seconds_per_call);
 

@@ -111,16 +111,17 @@ struct CountedEnergy {
   std::string name{};
   double joules = 0, seconds = 0;          ///< of the measured steps
   double run_joules = 0, run_seconds = 0;  ///< since the meter was made
-  /// Of the measured steps, by samples. Watts are those between two samples, by the counter. Without samples, the
-  /// counter does not tell it, or the steps were too short (kShortest_s).
+  /// Samples of the measured steps: power, clocks, and whether clocks were lowered. Watts are those between two
+  /// samples, by the counter. A figure without samples: the counter does not tell the figure, or the steps were too
+  /// short (kShortest_s).
   Sampled watts{}, sm_mhz{}, memory_mhz{}, at_limit{};
   std::optional<double> limit_w{};  ///< the lowest that was seen
   std::string failed{};             ///< why it could not be read to the end; empty: it was
 };
 
 /// Reads counters from a thread of its own, which calls no MPI, so that none wraps around unseen. Chosen: RAPL's
-/// smallest ranges last for minutes, and a second is long beside the 0.1 s after which an NVIDIA device renews its
-/// counter.
+/// smallest ranges last for minutes, and a second is long compared with the 0.1 s after which an NVIDIA device renews
+/// its counter.
 class EnergyMeter {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
@@ -141,8 +142,8 @@ class EnergyMeter {
   void end();     ///< reads all counters; the measured steps end
   void pause();   ///< reads all counters; what follows is of no measured step
   void resume();  ///< reads all counters; the measured steps go on
-  /// Reads all counters: their joules since the meter was made. Nothing if one failed. With `counted`, only counters
-  /// of these kinds.
+  /// Reads all counters: their joules since the meter was made. Returns nothing if one failed. With `counted`, reads
+  /// only counters of these kinds.
   std::optional<double> joules(const std::vector<EnergyKind>& counted);
   /// Reads all counters: what each of them counted so far. Steps that did not end have no joules.
   std::vector<CountedEnergy> counted();
@@ -192,7 +193,8 @@ struct EnergyDirectory {
   };
   std::vector<Counter> counters{};  ///< in the order of their readers
   std::vector<Missing> missing{};   ///< what no rank of a node can read
-  /// Kinds that were read wherever the job runs, so that their joules are those of the job. The same on all ranks.
+  /// Kinds that were read wherever the job runs, so that their joules are those of the job. The list is the same on all
+  /// ranks.
   std::vector<EnergyKind> complete{};
 };
 
@@ -233,7 +235,7 @@ struct EnergyFigures {
   std::string missing_text() const;
 };
 
-/// Collective.
+/// The energy of a job from what each rank counted. Collective.
 EnergyFigures energy_over_ranks(const EnergyCounts& mine, std::int64_t steps, double tokens, const Gather& gather);
 
 /// The lines of the report.

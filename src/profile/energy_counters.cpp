@@ -146,7 +146,7 @@ EnergySources rapl_counters(const fs::path& root) {
 
 namespace {
 
-// Of nvml.h (NVML API reference); the header is not needed to build.
+// Types and constants of nvml.h (NVML API reference); the header is not needed to build.
 using NvmlDevice = void*;
 constexpr int kSuccess = 0, kNotSupported = 3, kNoPermission = 4, kGpuIsLost = 15;
 constexpr int kSmClock = 1, kMemoryClock = 2;

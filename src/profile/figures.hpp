@@ -95,7 +95,7 @@ struct CheckpointFigures {
   double slowest_bytes_per_s = 0;  ///< of the rank whose own bytes were written slowest
   int slowest_rank = 0;            ///< the rank of slowest_bytes_per_s
 
-  /// For one checkpoint, the failed ones included.
+  /// Seconds that one checkpoint held the slowest rank up, on the mean of all, the failed ones included.
   double held_up_each_s() const {
     const std::int64_t begun = written + failed;
     return begun > 0 ? held_up_s / static_cast<double>(begun) : 0;

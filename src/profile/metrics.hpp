@@ -69,7 +69,7 @@ class MetricsFile {
   std::chrono::steady_clock::time_point failed_{};
 };
 
-/// Whose lines a metrics.jsonl holds.
+/// The trainings and steps to which the lines of a metrics.jsonl belong.
 struct MetricsOwners {
   struct Steps {
     std::int64_t first = 0, last = 0;  ///< numbers of steps
@@ -118,9 +118,9 @@ KeptMetrics metrics_before(std::istream& in, std::int64_t first, std::string_vie
 KeptMetrics metrics_before(std::string_view text, std::int64_t first, std::string_view run, std::int64_t begin = 0,
                            const std::function<void(const RecordedStep&)>& each = {});
 
-/// Prints the progress of a run; one rank has it. A terminal shows one line, rewritten at most ten times a second.
-/// Other outputs get a line for the first and the last step, for every `log_every`-th step, and for steps with a
-/// validation, which a terminal keeps, too. A line has the tokens/s of all steps since the line before.
+/// Prints the progress of a run; one rank has the object. A terminal shows one line, rewritten at most ten times a
+/// second. Other outputs get a line for the first and the last step, for every `log_every`-th step, and for steps with
+/// a validation, which a terminal keeps, too. A line has the tokens/s of all steps since the line before.
 class Progress {
  public:
   /// Steps are numbered from `first_step` up to but not including `end_step`.

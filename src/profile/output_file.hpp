@@ -25,8 +25,8 @@ class OutputFile {
     continued,  ///< the text goes to the end of the file that is there, or of a new one
   };
   /// `remedy` begins the advice in errors, which goes on "a folder that can be written to and has room". A replaced
-  /// file is written as PATH.tmp until close(). If PATH is a link, the .tmp file lies beside the link's target. Devices
-  /// and FIFOs are written to directly.
+  /// file is written as PATH.tmp until close(). If PATH is a link, the .tmp file lies in the folder of the link's
+  /// target. Devices and FIFOs are written to directly.
   explicit OutputFile(std::filesystem::path path, Existing existing = Existing::replaced,
                       std::string remedy = kOutputRemedy);
   OutputFile(const OutputFile&) = delete;

@@ -102,11 +102,11 @@ struct MeasuredUse {
   double without_core() const;
 };
 
-/// Over the ranks, each value by rank. On rank 0; empty on others.
+/// How the ranks of a run used their processors, each value by rank. On rank 0; empty on others.
 struct ProcessorFigures {
   std::vector<double> cpu{}, switches_per_s{}, without_core{};
-  /// Of the time of the CPUs that a rank may use: the share that programs of other jobs took, the system for them, or
-  /// other machines of a hypervisor. Equal for ranks of a node that may use the same CPUs. 0 where it is not known.
+  /// The share of the time of a rank's CPUs that programs of other jobs took, the system for them, or other machines of
+  /// a hypervisor. Equal for ranks of a node that may use the same CPUs. 0 where it is not known.
   std::vector<double> others{};
   /// What CoreSpeed found on the rank's core: the mean time of its work in s, and that over the least, less 1. 0 where
   /// it is not known. Ranks that compute on devices have none.
@@ -127,9 +127,9 @@ struct ProcessorFigures {
 /// slowest one in every step, and 5 % is the difference at which `compare` calls a run worse.
 inline constexpr double kWithoutCore = 0.05;
 /// Other programs with a larger share of a rank's CPUs may slow the rank even if it always has a core, because they
-/// share hyperthreads, caches and memory with it. Chosen: more than a node's daemons take. Measured: equal runs beside
-/// other programs on two CPUs, whose ranks were without a core for less than 1 % of their time, differed by up to 10 %
-/// (docs/results/tests.json, equal_runs). That the shared caches were the cause was not measured.
+/// share hyperthreads, caches and memory with it. Chosen: more than a node's daemons take. Measured: equal runs while
+/// other programs ran on two CPUs, whose ranks were without a core for less than 1 % of their time, differed by up to
+/// 10 % (docs/results/tests.json, equal_runs). That the shared caches were the cause was not measured.
 inline constexpr double kOthers = 0.02;
 
 ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gather);

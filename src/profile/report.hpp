@@ -17,7 +17,7 @@
 
 namespace shard8::profile {
 
-/// Whether the run reached what its deck asks for.
+/// Whether the run reached what its deck requires.
 struct Verification {
   /// not_reached: the run stopped before its last step. not_checked: the run is shorter than the limits of its final
   /// loss are for. In both, nothing that was checked has failed.

@@ -462,8 +462,8 @@ std::string to_json(const Report& report, const SummaryInput& input) {
   if (input.unigram_entropy) loss["unigram_entropy"] = *input.unigram_entropy;
   if (report.skeleton.empty()) summary["loss"] = std::move(loss);
   summary["verification"] = verification_of(report.verification);
-  // Names of hosts and variables may contain bytes that are not UTF-8. They are replaced, so that a run does not fail
-  // at its end.
+  // Names of hosts and variables may contain bytes that are not UTF-8. Such bytes are replaced, so that a run does not
+  // fail at its end.
   return summary.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -44,7 +44,7 @@ std::optional<std::int64_t> leg_of_name(const std::string& name, const std::stri
 /// The number of the leg that wrote the summary.json with this text; nothing if the text has no such number, as in
 /// schema 1, or is no JSON.
 std::optional<std::int64_t> leg_of_summary(const std::string& text);
-/// The id of the training whose leg wrote it; empty if the text has none.
+/// The id of the training whose leg wrote the summary.json with this text; empty if the text has none.
 std::string training_of_summary(const std::string& text);
 
 /// What the skeleton run kept of a step that wrote the summary.json with this text; empty if no skeleton run did.
@@ -77,7 +77,7 @@ struct SummaryInput {
   struct End {
     std::string reason{};        ///< why it stopped before its last step; empty: it did not
     std::int64_t next_step = 0;  ///< number of the first step that was not trained
-    std::int64_t steps = 0;      ///< all that the deck asks for
+    std::int64_t steps = 0;      ///< all steps of the deck
     bool checkpoint = false;     ///< a checkpoint of this run exists
   };
   struct Memory {
@@ -127,7 +127,7 @@ std::vector<std::pair<std::string, std::string>> variables_with(const char* cons
 
 /// The text of summary.json: what ran, where, and the whole report.
 std::string to_json(const Report& report, const SummaryInput& input);
-/// Throws the errors of OutputFile.
+/// Writes summary.json, the text of to_json(). Throws the errors of OutputFile.
 void write_summary(const std::filesystem::path& path, const Report& report, const SummaryInput& input);
 
 }  // namespace shard8::profile

@@ -87,8 +87,8 @@ std::string part_label(const TimedRow& row, bool emulated);
 using Spreads = std::array<Spread, kTimedRows>;
 
 struct StepSpreads {
-  /// Of each row. A row is a step, or the mean of `row_steps` consecutive ones (StepRecord). The last row may have
-  /// fewer.
+  /// The spreads of each row. A row is a step, or the mean of `row_steps` consecutive ones (StepRecord). The last row
+  /// may have fewer.
   std::vector<Spreads> rows;
   std::int64_t row_steps = 1;
   std::int64_t steps = 0;  ///< in all rows
@@ -97,8 +97,9 @@ struct StepSpreads {
   Spreads mean;  ///< of each rank's mean over the steps
   /// On rank 0, of each row of timed_rows() each rank's mean over the steps; empty if there are no steps.
   std::vector<std::vector<double>> by_rank{};
-  /// On rank 0, (rows, kTimedRows, ranks), seconds of a step on each rank; empty unless they were asked for. A row is
-  /// the mean of `every_steps` steps: more than row_steps where there would be more than kMostEvery values.
+  /// On rank 0, (rows, kTimedRows, ranks), seconds of a step on each rank; empty unless spread_over_ranks() was called
+  /// with `every`. A row is the mean of `every_steps` steps: more than row_steps where there would be more than
+  /// kMostEvery values.
   std::vector<float> every{};
   std::int64_t every_steps = 1;
   double longest_s = 0;  ///< seconds of all steps on the slowest rank

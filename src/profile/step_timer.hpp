@@ -86,13 +86,13 @@ class StepTimer {
  public:
   class Scope;
 
-  /// Without a clock (null) it times nothing and opens no regions, and only knows the current phase.
+  /// Without a clock (null) the timer times nothing and opens no regions, and only knows the current phase.
   explicit StepTimer(std::unique_ptr<StepClock> clock = std::make_unique<HostClock>()) : clock_(std::move(clock)) {}
 
-  /// From now on `progress` is told of every phase and part; null: nobody. It must outlive the timer.
+  /// From now on `progress` is told of every phase and part; null: nobody. `progress` must outlive the timer.
   void set_progress(base::Progress* progress) { progress_ = progress; }
-  /// Forgets the steps so far. About `steps` steps follow, of which figures leave out the first `skip`. Their memory,
-  /// which is bounded, is allocated at the end of the first step, so that no later step allocates any.
+  /// Forgets the steps so far. About `steps` steps follow, of which figures leave out the first `skip`. The memory for
+  /// these steps, which is bounded, is allocated at the end of the first step, so that no later step allocates any.
   void record(std::int64_t steps, std::int64_t skip) {
     steps_ = StepRecord(skip);
     reserved_steps_ = steps;
@@ -121,7 +121,7 @@ class StepTimer {
   [[nodiscard]] Scope part(Part part, std::string_view name = {});
   /// part(Part::tensor_comm), counted for this exchange as well.
   [[nodiscard]] Scope exchange(Exchange exchange, std::string_view name = {}, int peer = -1);
-  /// While it exists, parts gemm count for StepTimes::experts as well. It sets no mark.
+  /// While it exists, parts gemm count for StepTimes::experts as well. The object sets no mark.
   class OfExperts {
    public:
     explicit OfExperts(StepTimer& timer) : timer_(timer), before_(std::exchange(timer.of_experts_, true)) {}
@@ -138,10 +138,11 @@ class StepTimer {
     return {uncounted_ ? uncounted_issues_ : issues_, issue, trace()};
   }
 
-  /// From now on `recorder` is told of the steps that it wants; null: nobody. It must outlive the timer or be replaced
-  /// before its end. Between two steps.
+  /// From now on `recorder` is told of the steps that it wants; null: nobody. `recorder` must outlive the timer or be
+  /// replaced before its end. To be called between two steps.
   void set_trace(TraceRecorder* recorder);
-  /// On a device: the times of traced steps are known from now on. Waits for the device. Between two steps.
+  /// On a device: the times of traced steps are known from now on. Waits for the device. To be called between two
+  /// steps.
   void set_trace_origin() { clock_->set_origin(); }
   /// The recorder if it traces this step, otherwise null.
   TraceRecorder* trace() const { return tracing_ ? recorder_ : nullptr; }
@@ -157,7 +158,7 @@ class StepTimer {
   const IssueTimes& issues() const { return issues_; }
   void clear_issues() { issues_.clear(); }
 
-  /// Ends its phase or part when it is destroyed, also by an exception.
+  /// Ends the phase or part when the object is destroyed, also by an exception.
   class Scope {
    public:
     Scope(const Scope&) = delete;
@@ -196,7 +197,7 @@ class StepTimer {
   bool uncounted_ = false;           ///< the work under way counts for no step
   std::int64_t reserved_steps_ = 0;  ///< steps whose memory is not allocated yet
   TraceRecorder* recorder_ = nullptr;
-  bool tracing_ = false;                    ///< this step
+  bool tracing_ = false;                    ///< the step under way is traced
   std::optional<std::int64_t> ended_step_;  ///< the number of the step that ended last, if it is traced
 };
 

@@ -43,7 +43,7 @@ struct WorkSpan {
   int note = -1;              ///< index in TraceRecorder::notes(); -1: none
 };
 
-/// A collective.
+/// A call of a collective, as a trace records it.
 struct CallSpan {
   Collective op{};
   std::string group;
@@ -75,8 +75,8 @@ struct TracedStep {
 /// Nanoseconds of the host's clock (std::chrono::steady_clock).
 std::int64_t trace_now();
 
-/// Collects the spans of chosen steps on this rank. StepTimer and CollectiveLog tell it what happens. Not synchronized:
-/// it belongs to the thread that trains.
+/// Collects the spans of chosen steps on this rank. StepTimer and CollectiveLog tell the recorder what happens. The
+/// recorder is not synchronized: it belongs to the thread that trains.
 class TraceRecorder {
  public:
   /// Traces the steps in `ranges`. The next step that begins has the number `first_step`.
@@ -92,7 +92,7 @@ class TraceRecorder {
 
   bool wants(std::int64_t step) const;
 
-  // Told by StepTimer.
+  // Functions that StepTimer calls.
 
   /// A step begins. True if it is traced.
   bool begin_step();
@@ -106,7 +106,7 @@ class TraceRecorder {
   void add_step(const TracedStep& step) { steps_.push_back(step); }
   void add_issue(Issue issue, std::int64_t begin, std::int64_t end);
 
-  // Told by CollectiveLog's callers.
+  // Functions that the callers of CollectiveLog call.
 
   /// Whether calls that are issued now are traced: in a traced step and in the step before it.
   bool tracing_calls() const { return tracing_calls_; }
@@ -125,7 +125,7 @@ class TraceRecorder {
  private:
   std::vector<StepRange> ranges_;
   std::int64_t next_;
-  bool tracing_ = false;  ///< this step
+  bool tracing_ = false;  ///< the step under way is traced
   bool tracing_calls_ = false;
   int exchange_ = kExchanges;
   std::vector<TracedStep> steps_;

@@ -107,7 +107,7 @@ void scale_collectives(Machine& m, bool network, double factor) {
   }
 }
 
-/// Of rows over nodes the time of the smallest of their kind is latency.
+/// Scales the latency of collectives over nodes. The time of the smallest row of a kind is latency.
 void scale_latencies(Machine& m, double factor) {
   const std::vector<machine::CollectiveTime> before = m.collectives;
   for (machine::CollectiveTime& entry : m.collectives) {

@@ -84,7 +84,7 @@ struct Sensitivity {
   std::string_view key;
   double half_s = 0, double_s = 0;
 };
-/// Of every property, the one that changes the step most first.
+/// The sensitivity of the step to every property, the property that changes the step most first.
 std::vector<Sensitivity> sensitivities(const deck::Config& config, const machine::Machine& machine,
                                        const Settings& settings);
 

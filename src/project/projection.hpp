@@ -31,8 +31,8 @@ struct Case {
   double slow_downs = 1;  ///< factor of what slow-downs exceed 1 by
   double spread = 1;      ///< factor of the spread between ranks
 };
-/// The three cases. Chosen: computation is known to −3 and +5 %, bandwidths to 20 %, latencies and spreads to a
-/// factor of 2, slow-downs to their square and root.
+/// The low, nominal and high case of a projection. Chosen: computation is known to −3 and +5 %, bandwidths to 20 %,
+/// latencies and spreads to a factor of 2, slow-downs to their square and root.
 Case low_case();
 Case nominal_case();
 Case high_case();
@@ -72,9 +72,9 @@ struct Projection {
 /// The most that high_s exceeds low_s by.
 inline constexpr double kMostSpread = 1.25;
 
-/// The step of a deck's mesh on a machine. `config` must come from deck::load. One process, no MPI. A step of many
-/// micro-batches is found from steps of two and three: all between the first and the last are alike. Error(deck) where
-/// the machine file does not say enough (machine::Times).
+/// The step of a deck's mesh on a machine. `config` must come from deck::load. One process computes the projection,
+/// without MPI. A step of many micro-batches is found from steps of two and three: all between the first and the last
+/// are alike. Error(deck) where the machine file does not say enough (machine::Times).
 Projection project(const deck::Config& config, const machine::Machine& machine, const Settings& settings);
 /// As project(), the nominal case alone: low_s and high_s are nominal_s.
 Projection project_nominal(const deck::Config& config, const machine::Machine& machine, const Settings& settings);

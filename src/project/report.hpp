@@ -28,12 +28,12 @@ struct Answer {
   double interval_s = 0;                     ///< of the deck's checkpoints; 0: it writes none
   std::string changes{};                     ///< of --what-if, as given
   std::optional<Projection> unchanged{};     ///< the step without these changes
-  std::vector<Sensitivity> sensitivities{};  ///< empty unless asked for
+  std::vector<Sensitivity> sensitivities{};  ///< empty unless requested
   std::optional<WorstRouting> worst{};       ///< worst_routing()
 };
 
-/// The report of a run of the projected step, for readers of reports: one step, all ranks alike. Its verification is
-/// not checked.
+/// The report of a run of the projected step, for readers of reports: one step, all ranks alike. The report's
+/// verification is `not checked`.
 profile::Report report_of(const Answer& answer, const deck::Config& config, const machine::Machine& machine);
 
 /// The line that says what a machine file does not give, and what was taken in its place; empty for no entries.

@@ -44,8 +44,8 @@ std::unique_ptr<ComputingTimes> require_skeleton_times(const train::Setup& setup
 /// Makes the waits of a rank longer or shorter, as ComputingTimes::Spread says. The mean over ranks and steps stays.
 class UnevenWaits {
  public:
-  /// Of rank `rank` of `ranks`. Ranks are spread evenly over a normal distribution, neighbours far from each other;
-  /// what changes from step to step and from collective to collective is drawn from one.
+  /// The waits of rank `rank` of `ranks`. Ranks are spread evenly over a normal distribution, neighbours far from each
+  /// other; what changes from step to step and from collective to collective is drawn from one.
   UnevenWaits(const ComputingTimes::Spread& spread, int rank, int ranks);
   void begin_step() { factor_ = of_rank_ + spread_.steps * normal_(random_); }
   /// To be called after a collective for which ranks wait.
@@ -82,7 +82,7 @@ class SkeletonWaits final : public operation::Waits {
   void met() override;
   void advanced(double seconds) override;
 
-  /// Seconds of a step in which it waits: neither the first nor the last of a run.
+  /// Seconds of a step in which the object waits: neither the first nor the last of a run.
   double step_s() const { return step_s_; }
 
  private:

@@ -26,7 +26,7 @@ using deck::RawEntry;
 using deck::RawGroup;
 using When = Stack::When;
 
-/// Sets a value. Returns what is expected in its place if the text is none.
+/// Sets a value of a structure from text. Returns what is expected in its place if the text is none.
 using Set = std::string (*)(Structure& structure, const std::string& text);
 
 struct Key {

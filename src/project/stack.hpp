@@ -30,8 +30,8 @@ struct Structure {
 
   /// With model.recompute = full: backward computes the last product of a layer again, too, whose result nothing needs.
   bool whole_layer_recomputed = false;
-  /// Sums of one amax over all ranks, in each layer and micro-batch, two thirds of them in forward. They run on the
-  /// compute stream.
+  /// Sums of one amax over all ranks, in each layer and micro-batch, two thirds of them in forward. These sums run on
+  /// the compute stream.
   std::int64_t amax_sums = 0;
 
   bool plain_mlp = false;     ///< the MLP of llama has no gate: one projection to ffn in place of two
@@ -47,8 +47,8 @@ struct Structure {
   /// reduces, unless one weight alone has more. A call starts when the gradients of its weights exist. 0:
   /// `reduce_calls` calls start together when the layer's backward is over.
   double reduce_call_bytes = 0;
-  /// Backward goes through the layers in groups of this many. It enters a group when all reductions of gradients of the
-  /// group before have ended. 0: it waits for no reduction.
+  /// Backward goes through the layers in groups of this many. Backward enters a group when all reductions of gradients
+  /// of the group before have ended. 0: backward waits for no reduction.
   int reduce_within = 0;
 
   /// Reductions of gradients wait until this many elements have come together: `bucket`, or `bucket_rank` for each rank

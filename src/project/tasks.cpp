@@ -40,7 +40,7 @@ std::uint8_t exchange_of(const Operation& o, Collective op, int root) {
     return static_cast<std::uint8_t>(op == Collective::all_reduce ? Exchange::cross_entropy
                                      : gather                     ? Exchange::head_fprop
                                                                   : Exchange::head_dgrad);
-  // Of the balance of experts: the layers have no other.
+  // The all-reduce of the balance of experts: the layers have no other all-reduce.
   if (!o.location.linear && op == Collective::all_reduce) return static_cast<std::uint8_t>(Exchange::routing);
   if (!o.location.linear) return profile::kExchanges;
   const auto pick = [&](Exchange of_forward, Exchange of_gather, Exchange of_scatter) {
@@ -70,7 +70,8 @@ TaskList::TaskList(const train::Setup& setup, const machine::Times& times, doubl
   step_.issue_s = issue_ * times_.value_of(m.issue_step, 0);
 }
 
-/// Of a device. A host that computes issues nothing to itself, and its file need not say so.
+/// The time in which a host issues an operation to a device. A host that computes issues nothing to itself, and its
+/// file need not say so.
 double TaskList::issue_s(const machine::Figure& issue) const {
   return issue_ * (times_.machine().device ? times_.value_of(issue, 0) : issue.given() ? issue.value : 0);
 }

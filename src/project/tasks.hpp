@@ -18,7 +18,7 @@ class TaskList {
   /// times as long. Ranks come to a collective that nothing hides `spread` times as unevenly as spread.calls says.
   TaskList(const train::Setup& setup, const machine::Times& times, double slowest, double issue, double spread = 0);
 
-  /// The next operation of the step. Its waits are numbers of operations in the order of add().
+  /// The next operation of the step. The operation's waits are numbers of operations in the order of add().
   void add(const operation::Operation& operation);
   /// Operations::ahead of the step.
   void set_ahead(std::vector<int> ahead) { step_.ahead = std::move(ahead); }

@@ -303,7 +303,8 @@ void Transformation::copy_weights_and_gradients() {
   std::map<int, std::uint64_t> gathered;
   for (const Entry& e : list_.entries)
     if (gathers_weights(e.operation)) gathered[e.id] = e.operation.collective()->bytes();
-  // Of the step before: what this step gathers ahead.
+  // The bytes of the gathers of the step before that bring weights for this step. This step's gathers for the next step
+  // have the same bytes.
   std::vector<std::uint64_t> before;
   for (const int id : list_.ahead) before.push_back(gathered[id]);
   list_.rewrite([&](Entry& e, const Pass& pass) {

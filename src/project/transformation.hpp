@@ -62,8 +62,8 @@ inline double share_without_gate(const deck::ModelConfig& model, int tensor) {
   return (others + 2 * projection) / (others + 3 * projection);
 }
 
-/// Whether an operation adds a micro-batch's reduced gradients to the gradient shards (fsdp.accumulate: sharded). It is
-/// of phase backward, but runs when the reduction is over, maybe in the next micro-batch.
+/// Whether an operation adds a micro-batch's reduced gradients to the gradient shards (fsdp.accumulate: sharded). Such
+/// an operation is of phase backward, but runs when the reduction is over, maybe in the next micro-batch.
 inline bool adds_gradients(const operation::Operation& operation) {
   return operation.kernel() != nullptr && operation.kernel()->name == "add_gradients";
 }
@@ -126,12 +126,12 @@ class Transformation {
   /// Repeats forward's products at the begin of a layer's backward.
   void recompute();
   std::optional<Operation> computed_again(const Operation& o) const;
-  /// Sums of amaxes at the begin of each layer's forward and backward.
+  /// Adds sums of amaxes at the begin of each layer's forward and backward.
   void sum_amaxes();
   /// Removes the casts before reductions if the stack reduces gradients in BF16, too.
   void gradients_in_bf16();
   void add_residuals_by_kernels();
-  /// The gathers at the end of the step, for the next one, stand at its begin.
+  /// Moves the gathers at the end of the step, which are for the next step, to the step's begin.
   void expose_first_gathers();
   /// Moves what `from` communicates to `to`, another collective of the same group.
   static void join(Collective& to, const Collective& from);

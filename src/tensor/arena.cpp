@@ -26,8 +26,8 @@ std::byte* rounded_up(std::byte* begin, std::size_t unit) {
   return begin + (unit - reinterpret_cast<std::uintptr_t>(begin) % unit) % unit;
 }
 
-/// Asks the system for huge pages, where it has them, for host memory that has not been used: fewer page faults at the
-/// start, fewer address translations in every step.
+/// Requests huge pages of the system, where it has them, for host memory that has not been used: fewer page faults at
+/// the start, fewer address translations in every step.
 void use_huge_pages(std::byte* begin, std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   std::byte* const first = rounded_up(begin, kHugePage);

@@ -34,7 +34,7 @@ std::string_view name_of(MemoryKind kind);
 /// a run and a plan, so a plan cannot disagree with a run.
 class Arena {
  public:
-  /// An arena that only counts. Its tensors have addresses that tell them apart, also from those of other kinds.
+  /// An arena that only counts. The arena's tensors have addresses that differ, also from the addresses of other kinds.
   static Arena measure(std::string label, MemoryKind kind);
   /// Where a tensor of a measuring arena lies: bytes from the begin of its kind.
   struct Place {
@@ -139,8 +139,8 @@ class Overlay {
   std::size_t begin_, bytes_ = 0;
 };
 
-/// Lays out one group for each of `lay_outs` in the same memory, as Overlay does. Each is a call that allocates tensors
-/// from `arena`.
+/// Lays out one group for each of `lay_outs` in the same memory, as Overlay does. Each of `lay_outs` is a call that
+/// allocates tensors from `arena`.
 template <class... LayOuts>
 void overlay(Arena& arena, const LayOuts&... lay_outs) {
   Overlay memory(arena);

@@ -32,8 +32,8 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
-/// Bytes of `count` elements that lie one behind the other. Callers ask for the bytes of all that they mean in place of
-/// multiplying size_of(), which elements of less than a byte would not have.
+/// Bytes of `count` elements that lie one behind the other. Callers compute the bytes of all elements at once in place
+/// of multiplying size_of(), which elements of less than a byte would not have.
 constexpr std::size_t bytes_of(DType dtype, std::int64_t count) {
   return static_cast<std::size_t>(count) * size_of(dtype);
 }

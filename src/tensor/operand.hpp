@@ -28,8 +28,8 @@ struct Operand {
   /// product reads a second level yet.
   const float* matrix_scale_inv = nullptr;
   Scaling scaling = Scaling::none;
-  /// Whether data is stored transposed, as (C, R): element (r, c) of the matrix is then data(c, r). Only for e4m3 and
-  /// e5m2, on devices, where products read such operands only with the summed dimension contiguous.
+  /// Whether data is stored transposed, as (C, R): element (r, c) of the matrix is then data(c, r). Allowed only for
+  /// e4m3 and e5m2, on devices, where products read such operands only with the summed dimension contiguous.
   bool transposed = false;
 
   Operand() = default;

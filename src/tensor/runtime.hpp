@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-/// SHARD8_EXEC_SPACE is the default execution space of the Kokkos library of the build. It is declared here without a
-/// Kokkos header. So only sources that launch kernels include Kokkos, and in a build for GPUs only those need the
-/// device's compiler.
+/// SHARD8_EXEC_SPACE is the default execution space of the Kokkos library of the build. The class is declared here
+/// without a Kokkos header. So only sources that launch kernels include Kokkos, and in a build for GPUs only those need
+/// the device's compiler.
 namespace Kokkos {
 class SHARD8_EXEC_SPACE;
 }
@@ -15,7 +15,7 @@ class SHARD8_EXEC_SPACE;
 namespace shard8::tensor {
 
 /// The execution space of all portable kernels. An instance stands for one stream on a device, or for a set of threads
-/// on hosts. It is always passed in, as the first argument; only app constructs one.
+/// on hosts. Functions take the execution space as their first argument; only app constructs one.
 using Exec = Kokkos::SHARD8_EXEC_SPACE;
 
 /// Whether tensors lie in the memory of a device. The host must then not access them; tensor/transfer.hpp copies.
@@ -30,7 +30,7 @@ inline constexpr bool kDevice = false;
 namespace shard8::tensor {
 
 /// Initialises Kokkos, and finalises it in the destructor. From then on regions of OpenMP have the threads that they
-/// ask for, whatever the machine's load (OMP_DYNAMIC): a BLAS that shares a product among threads waits for each of
+/// request, whatever the machine's load (OMP_DYNAMIC): a BLAS that shares a product among threads waits for each of
 /// them. Owns the instance on which all kernels of a run are launched. On a device the instance is a stream of its own,
 /// never the default stream. A process may construct one Runtime only.
 class Runtime {
@@ -70,8 +70,8 @@ class StreamExec {
   std::unique_ptr<Instance> instance_;
 };
 
-/// How many threads a parallel region of OpenMP has that asks for `threads`. Runs one. Returns `threads` where kernels
-/// do not run on OpenMP.
+/// How many threads a parallel region of OpenMP has that requests `threads`. Runs such a region. Returns `threads`
+/// where kernels do not run on OpenMP.
 int count_threads(int threads);
 
 /// The most threads that OpenMP lets this process have (OMP_THREAD_LIMIT).

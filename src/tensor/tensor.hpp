@@ -92,7 +92,7 @@ struct Tensor {
     t.shape = with_rows(n);
     return t;
   }
-  /// The same memory with another shape, from the first element on. `to` may have fewer elements; more are an
+  /// The memory of this tensor with another shape, from the first element on. `to` may have fewer elements; more are an
   /// Error(failed).
   Tensor reshaped(const Shape& to) const {
     SHARD8_REQUIRE(to.count() <= count(), "cannot view {} as {}", to_string(shape), to_string(to));

@@ -24,8 +24,8 @@ void to_device(const Exec& exec, const Tensor& to, const void* from);
 /// the bytes are there once this returns.
 void to_host(const Exec& exec, void* to, const Tensor& from);
 
-/// The bytes of a tensor as elements of T; waits as above. T need not be the type of the dtype. Bytes that do not make
-/// a whole T must not remain: sizeof(T) must divide from.bytes().
+/// The bytes of a tensor as elements of T; waits as to_host() does. T need not be the type of the dtype. Bytes that do
+/// not make a whole T must not remain: sizeof(T) must divide from.bytes().
 template <class T>
 std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   std::vector<T> elements(from.bytes() / sizeof(T));
@@ -33,7 +33,7 @@ std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   return elements;
 }
 
-/// The bytes of a tensor as one T; waits as above. Throws Error(failed) unless the tensor has sizeof(T) bytes.
+/// The bytes of a tensor as one T; waits as to_host() does. Throws Error(failed) unless the tensor has sizeof(T) bytes.
 template <class T>
 T value_to_host(const Exec& exec, const Tensor& from) {
   SHARD8_REQUIRE(from.bytes() == sizeof(T), "a tensor {} of {} bytes is read as one value of {} bytes",
@@ -44,7 +44,7 @@ T value_to_host(const Exec& exec, const Tensor& from) {
 }
 
 /// The bytes of the tensor where the host can read them: where they lie on hosts, else copied to `copy`, which must
-/// then live as long as they are read. Waits as above.
+/// then live as long as they are read. Waits as to_host() does.
 std::span<const std::byte> read_on_host(const Exec& exec, const Tensor& from, std::vector<std::byte>& copy);
 
 /// Calls write(host) with a tensor like `to` in the host's memory, all of which write() must fill: on hosts `to`

@@ -11,7 +11,7 @@
 /// Arithmetic on small packs in one 32-bit word: two bf16 ("a pair", the first in the low half), or four 8-bit codes
 /// (the first in the low byte). A GPU runs each function as one instruction or a few. Kokkos kernels and plain CUDA
 /// kernels include this header, so each instruction, and what is known about the compiler's errors with it, is in one
-/// place. Hosts, and GPUs without the instruction, use the scalar conversions of bfloat16.hpp and float8.hpp. These
+/// place. Hosts, and GPUs without the instruction, use the scalar conversions of float8.hpp. The scalar conversions
 /// give the same bits but for NaN, as each function says.
 namespace shard8::tensor {
 
@@ -63,9 +63,9 @@ SHARD8_FUNCTION std::int32_t magnitude_of(std::uint32_t pair) {
   return high > low ? high : low;
 }
 
-/// Four numbers cast to Q, E4M3 or E5M2, saturating. Not for NaN, whose sign is lost on GPUs. A single asm statement
-/// makes the whole word: if the compiler joined two halves, and one half were used alone as well, ptxas 13.0 could lose
-/// the other half.
+/// Four numbers cast to Q, E4M3 or E5M2, saturating. NaN must not be among them: its sign is lost on GPUs. A single asm
+/// statement makes the whole word: if the compiler joined two halves, and one half were used alone as well, ptxas 13.0
+/// could lose the other half.
 template <class Q>
 SHARD8_FUNCTION std::uint32_t cast_to_codes(float a, float b, float c, float d) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -88,7 +88,8 @@ SHARD8_FUNCTION std::uint32_t cast_to_codes(float a, float b, float c, float d) 
 #endif
 }
 
-/// Two codes of Q, E4M3 or E5M2, as floats, the first in the low byte. Not for NaN, whose sign is lost on GPUs.
+/// Two codes of Q, E4M3 or E5M2, as floats, the first in the low byte. NaN must not be among them: its sign is lost on
+/// GPUs.
 template <class Q>
 SHARD8_FUNCTION void decode_codes(std::uint16_t codes, float& first, float& second) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890

@@ -36,7 +36,7 @@ class ProtoMessage {
     return *this;
   }
   ProtoMessage& message(int field, const ProtoMessage& value) { return text(field, value.bytes_); }
-  /// A repeated uint64. An empty one is not written.
+  /// Adds a repeated uint64. An empty one is not written.
   ProtoMessage& numbers(int field, std::span<const std::uint64_t> values) {
     std::string packed;
     for (const std::uint64_t value : values) add_varint(packed, value);
@@ -119,7 +119,8 @@ class SpanOrder {
   /// Computation, collectives, and waits for the tokens of a peer: of the traced steps, in the order of their issue.
   std::vector<const Span*> spans() const {
     std::vector<std::pair<std::int64_t, const Span*>> timed;
-    // Of the latest work. Work is in the order of the compute stream, parts behind the one that they are nested in.
+    // When the latest work was issued. Work is in the order of the compute stream, parts behind the one that they are
+    // nested in.
     std::int64_t issued = std::numeric_limits<std::int64_t>::min();
     for (const Span& span : trace_.spans) {
       const bool traced = std::any_of(trace_.steps.begin(), trace_.steps.end(),

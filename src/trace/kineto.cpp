@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-// The format is that of the files which torch.profiler writes; names and arguments are those that
-// HolisticTraceAnalysis looks for (hta/utils/utils.py: get_kernel_type; hta/configs).
+// The format of the traces that are written here is that of the files which torch.profiler writes; names and arguments
+// are those that HolisticTraceAnalysis looks for (hta/utils/utils.py: get_kernel_type; hta/configs).
 #include "trace/rank_trace.hpp"
 
 #include <fmt/format.h>

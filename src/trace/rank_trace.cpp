@@ -126,7 +126,7 @@ void take_spans(RankTrace& trace, const profile::TraceRecorder& recorder, const 
   for (const profile::TracedStep& step : recorder.steps()) trace.steps.push_back({step.step, step.begin, step.end});
   for (const auto& work : recorder.work()) trace.spans.push_back(span_of(work, recorder, units));
   for (const auto& call : recorder.calls()) {
-    // Of the step before a traced one: only calls that a traced step saw end.
+    // Of the calls of a step before a traced one, only those that a traced step saw end are taken.
     const bool reaches = std::any_of(trace.steps.begin(), trace.steps.end(), [&](const Step& step) {
       return step.number == call.step || (step.number == call.step + 1 && call.waited > step.begin);
     });

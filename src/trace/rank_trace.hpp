@@ -31,9 +31,9 @@ struct Span {
   std::int64_t begin = 0, end = 0;  ///< ns
   std::int64_t step = 0;            ///< a collective: the step in which it was issued
   std::string unit;                 ///< "layer 3", "embedding", "head"; empty: none
-  // Of work.
+  // Members of work.
   std::string phase, part;           ///< part: empty if none
-  std::string exchange;              ///< empty: none. Of collectives, too
+  std::string exchange;              ///< empty: none. Collectives have it, too
   std::string name;                  ///< a kernel, "fprop", "wait", ...; of an issue: its name
   std::string linear;                ///< "qkv"; empty: none
   int peer = -1;                     ///< rank of the group; -1: none
@@ -42,16 +42,16 @@ struct Span {
   std::string left, right, out;      ///< dtypes of the product
   double flops = 0;
   std::int64_t issued = 0, issue_ended = 0;  ///< ns of the host. `issued` of collectives, too
-  // Of a collective.
+  // Members of a collective.
   std::string op, group, dtype;
   int ranks = 1;
   std::uint64_t bytes = 0;   ///< as profile::CollectiveKey counts them
   std::int64_t waited = 0;   ///< ns: from then on the compute stream uses the result; 0: not seen
   std::int64_t exposed = 0;  ///< ns that the compute stream only waited
 
-  /// Only waits for, or takes part in, communication.
+  /// Whether the span only waits for, or takes part in, communication.
   bool is_wait() const;
-  /// Computes: a product, attention, a kernel, an update.
+  /// Whether the span computes: a product, attention, a kernel, an update.
   bool is_compute() const;
   /// What a collective does, in a word: "gather", "reduce", or its operation.
   std::string verb() const;
@@ -172,8 +172,8 @@ struct Overlap {
   int rank = 0;
   double steps = 0;    ///< all traced steps together
   double compute = 0;  ///< products, attention, kernels, updates
-  /// During which at least one collective was in flight: the union of their intervals, within the steps. On devices
-  /// that is communication. On hosts it ends when this rank notices the end.
+  /// Seconds during which at least one collective was in flight: the union of the intervals of collectives, within the
+  /// steps. On devices an interval is communication. On hosts it ends when this rank notices the end.
   double in_flight = 0;
   double overlapped = 0;  ///< of `in_flight`, during which the rank also computed
   double exposed = 0;     ///< seconds that the compute stream waited for collectives, as the collectives' log has it
@@ -182,7 +182,7 @@ struct Overlap {
 
 Overlap overlap_of(const RankTrace& trace);
 
-/// A table of all ranks. On hosts it does not call time in flight an overlap.
+/// A table of all ranks. On hosts the table does not call time in flight an overlap.
 std::string overlap_text(const std::vector<RankTrace>& ranks);
 
 }  // namespace shard8::trace

@@ -47,7 +47,7 @@ std::string svg_of(const Picture& picture);
 
 namespace {
 
-// In pixels.
+// Places and sizes in the picture, in pixels.
 constexpr double kWidth = 900, kLeft = 118, kRight = 884;
 constexpr double kRowHeight = 24, kRowGap = 6, kTitle = 30, kPanelName = 26, kAxis = 34, kLegend = 30;
 constexpr double kLetter = 5.9;  // the mean width of a letter of 10.5 pixels

@@ -22,9 +22,9 @@ inline constexpr std::string_view kProgram = "program", kMachine = "machine", kC
 
 /// What measurements of this job depend on, whatever is measured: program, machine, versions of libraries, the
 /// placement of ranks, and how the tensor group's exchanges by parts move rows (Communicator::parts_transport, with the
-/// memory that the setup asks for). The same on every rank. Where ranks differ, a value lists the values of all.
-/// `program` names the program and how it was built. Collective. Call it before the memory of the tensor group is
-/// taken.
+/// memory that the setup requests). The conditions are the same on every rank. Where ranks differ, a value lists the
+/// values of all. `program` names the program and how it was built. Collective. To be called before the memory of the
+/// tensor group is taken.
 profile::Conditions conditions_of(const comm::Mesh& mesh, const Setup& setup, const std::string& program);
 
 /// The kind of machine: on hosts the processor's name, on devices the name of this rank's device.
@@ -48,9 +48,9 @@ std::string text_of_algorithms(const std::string& algorithms, const profile::Con
 /// `now`. Throws nothing for any text.
 std::string algorithms_of_file_text(const std::string& text, const profile::Conditions& now, std::string& reason);
 
-/// The file algorithms.txt in the folder of the metrics. It keeps the algorithms of matrix products, so that the next
-/// run of a deck sums in the same order as this one. Rank 0 reads and writes it; all ranks take rank 0's algorithms, so
-/// that equal products are summed in the same order on every rank. `world` must outlive it.
+/// The file algorithms.txt in the folder of the metrics. The file keeps the algorithms of matrix products, so that the
+/// next run of a deck sums in the same order as this one. Rank 0 reads and writes it; all ranks take rank 0's
+/// algorithms, so that equal products are summed in the same order on every rank. `world` must outlive the object.
 class AlgorithmsFile {
  public:
   /// `conditions`: those of this run, the same on all ranks.
@@ -68,7 +68,8 @@ class AlgorithmsFile {
   /// AgreedError(failed) when another rank has another kind of device or version of a library.
   void store(kernels::Libraries& libraries);
 
-  /// Why algorithms of a checkpoint or of the file were not taken, as lines for the header. The same on all ranks.
+  /// Why algorithms of a checkpoint or of the file were not taken, as lines for the header. The lines are the same on
+  /// all ranks.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:

@@ -32,7 +32,7 @@ std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
   return memory == nullptr ? nullptr : memory->data();
 }
 
-/// All arenas. Error(environment), with the bytes of all of them, when one cannot be allocated.
+/// Allocates all arenas. Error(environment), with the bytes of all of them, when one cannot be allocated.
 tensor::ArenaSet allocate(const MemoryBytes& bytes, const tensor::GivenMemory& given) {
   try {
     return tensor::ArenaSet(bytes, given);

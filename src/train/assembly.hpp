@@ -46,31 +46,33 @@ class Assembly {
     open_data();
     open_weights(say);
   }
-  /// The two parts of it.
+  /// The two parts of open_files().
   void open_data();
   void open_weights(const std::function<void(const std::string&)>& say);
   /// The weights will come from a checkpoint: start() fills them at random and reads nothing of model.init_file.
   void skip_initial_weights();
-  /// What a skeleton of the communication waits with. Before start(); open_files() is not called for a skeleton.
+  /// What a skeleton of the communication waits with. To be called before start(); open_files() is not called for a
+  /// skeleton.
   void set_waits(std::unique_ptr<operation::Waits> waits) { waits_ = std::move(waits); }
-  /// The exchanges of the tensor group have these methods in place of the deck's. Before start(). Collective.
+  /// The exchanges of the tensor group have these methods in place of the deck's. To be called before start().
+  /// Collective.
   void set_overlap(const profile::ExchangeMethods& methods);
   /// Limits the chunks in which the head is computed to `tokens` tokens each. Without this call a chunk has as many
   /// tokens as fit the caches (model::Dims::head_tokens). To be called before start(), with the same number on every
   /// rank.
   void set_head_tokens(std::int64_t tokens);
-  /// Whether rows come to experts by pushes (model::ExpertExchange). Without this call they do on devices alone. To be
-  /// called before start(), with the same value on every rank. Error(failed) for pushes between hosts.
+  /// Whether rows come to experts by pushes (model::ExpertExchange). Without this call rows are pushed on devices
+  /// alone. To be called before start(), with the same value on every rank. Error(failed) for pushes between hosts.
   void set_pushes(bool pushes);
   /// Takes all memory, fills the weights and, on a device, rehearses (Trainer::rehearse). `tuning` says how a product
   /// without an algorithm gets one. Algorithms are those of `saved_algorithms`, from a checkpoint, where the libraries
   /// take them, else of AlgorithmsFile, which keeps them; Tuning::exhaustive uses neither and times every product.
   /// remarks() then says why algorithms that were kept are not used.
-  /// After open_files(). Collective. AgreedError(environment) when a rank has not enough memory, AgreedError(deck) when
-  /// model.init_file does not fit the model.
+  /// To be called after open_files(). Collective. AgreedError(environment) when a rank has not enough memory,
+  /// AgreedError(deck) when model.init_file does not fit the model.
   void start(kernels::Tuning tuning = kernels::Tuning::candidates, const std::string& saved_algorithms = {});
 
-  /// conditions_of() this job, with the setup of the first call. Before start(). Collective.
+  /// conditions_of() this job, with the setup of the first call. To be called before start(). Collective.
   const profile::Conditions& find_conditions();
 
   /// From now on the learning rate decays over so many steps in place of optimizer.decay_steps.
@@ -88,13 +90,13 @@ class Assembly {
   const std::string& parts_problem() const { return parts_problem_; }
   /// Lines for the header, after start().
   const std::vector<std::string>& remarks() const { return remarks_; }
-  /// After open_files().
+  /// The data of the training; to be called after open_files().
   const data::Loader& loader() const { return *loader_; }
-  /// The data of validations; null if the setup does not validate. After open_files().
+  /// The data of validations; null if the setup does not validate. To be called after open_files().
   const data::Loader* validation() const { return validation_.get(); }
   /// The weights of model.init_file; null before open_files(), after start(), and if there is no such file.
   const io::TensorFile* initial_weights() const { return initial_weights_.get(); }
-  /// After start().
+  /// The trainer; to be called after start().
   Trainer& trainer() { return *trainer_; }
   const Trainer& trainer() const { return *trainer_; }
 

@@ -237,7 +237,7 @@ HeldFolder::HeldFolder(const std::string& folder, const std::string& holder, con
     : lock_(folder, holder, options),
       counts_(
           std::chrono::milliseconds(std::lround(1e3 * options.limit_s / 6)), [this] { return count(); },
-          [](const std::string&) {}) {}  // whoever asks lost() finds out, too
+          [](const std::string&) {}) {}  // whoever calls lost() finds out, too
 
 std::string HeldFolder::lost() {
   const std::lock_guard guard(mutex_);

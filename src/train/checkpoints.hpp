@@ -23,7 +23,7 @@
 namespace shard8::train {
 
 /// The lock of a folder, held while the object lives. A thread of its own counts the heartbeat, so that other machines
-/// see that this process lives. One rank has it.
+/// see that this process lives. One rank has the object.
 class HeldFolder {
  public:
   /// `holder` names this process in the lock: an id that differs from run to run. Errors are those of checkpoint::Lock.
@@ -107,13 +107,13 @@ std::string checkpoint_folder(const deck::Config& config);
 /// checkpoint_folder() as rank 0 finds it, on all ranks. Collective.
 std::string checkpoint_folder(const deck::Config& config, const comm::Communicator& world);
 
-/// find_start(), and refuse_others() unless `shares_folders`. One process calls it.
+/// find_start(), and refuse_others() unless `shares_folders`. One process calls the function.
 Start find_start_of(const deck::Config& config, const std::string& folder, const RunDescription& run, const Say& say,
                     bool shares_folders = false);
 
 /// Error(checkpoint) unless a checkpoint from which the run may go on holds what rank 0 needs of every tensor: all
 /// boxes with their dtypes and shapes. Values are not read. Says which checkpoints are passed over. One process calls
-/// it.
+/// the function.
 void require_points(const Start& start, const Setup& setup, const RunDescription& run, const Say& say);
 
 /// find_start_of() by rank 0, on every rank. `say` is called on rank 0. Collective. Errors are AgreedErrors.
@@ -154,7 +154,7 @@ class Checkpoints {
 
   /// The step of the last checkpoint that this object has written, if any.
   std::optional<std::int64_t> last() const { return last_step_ < 0 ? std::nullopt : std::optional(last_step_); }
-  /// Of this rank.
+  /// The checkpoints as this rank counts them.
   const profile::CheckpointCounts& counts() const { return counts_; }
   /// Why the last checkpoint that failed was not written; empty if none failed.
   const std::string& failure() const { return failure_; }

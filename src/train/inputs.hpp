@@ -20,12 +20,13 @@
 
 namespace shard8::train {
 
-/// Data by content; nothing for synthetic data. Reads a bounded sample. One rank calls it. `path`: where the data lie.
-/// `say` gets warnings, such as data that look unfinished. Errors are those of data::Dataset::inspect().
+/// Data by content; nothing for synthetic data. Reads a bounded sample. One rank calls the function. `path`: where the
+/// data lie. `say` gets warnings, such as data that look unfinished. Errors are those of data::Dataset::inspect().
 std::optional<checkpoint::ManifestInput> input_of(const data::Dataset& dataset, const std::string& path,
                                                   const std::function<void(const std::string&)>& say);
 
-/// Initial weights by content. Reads a bounded sample. One rank calls it. Errors are those of reading_weights().
+/// Initial weights by content. Reads a bounded sample. One rank calls the function. Errors are those of
+/// reading_weights().
 checkpoint::ManifestInput input_of(const io::TensorFile& file);
 
 /// The unigram entropy of what is trained, in nats, which rank 0 finds (data::unigram_entropy); with a file of tokens
@@ -58,8 +59,8 @@ auto reading_weights(base::ExitCode code, Action&& action) {
 ///
 /// TensorFile::spec() of the result says what was chosen: the file, or the folder of the checkpoint.
 ///
-/// Error(deck) if a file cannot be opened or is damaged; with all differences, if the config.json beside a .safetensors
-/// file, or a checkpoint's deck, describes another model; or with the first tensors that do not fit, as
+/// Error(deck) if a file cannot be opened or is damaged; with all differences, if the config.json in the folder of a
+/// .safetensors file, or a checkpoint's deck, describes another model; or with the first tensors that do not fit, as
 /// model::check_tensors() says. Error(checkpoint) if a checkpoint cannot be used. `say` is told of checkpoints that are
 /// passed over because they are not usable, of a choice between two files, and of tensors that are not read.
 std::unique_ptr<io::TensorFile> open_initial_weights(io::IoThread& io, const deck::ModelConfig& model,

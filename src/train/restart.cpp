@@ -143,7 +143,7 @@ bool starts_fp8_from(const Manifest& manifest, const Setup& setup, const RunDesc
   return setup.weights.recipe.on() && changes_fp8(deck_changes(manifest.deck, run.deck));
 }
 
-/// The histories of amaxes have as many entries as steps can have entered.
+/// Requires that the histories of amaxes have as many entries as steps can have entered.
 void require_history(const fp8::ScalingState& scaling, const RestartPoint& point) {
   if (const std::string why = scaling.problem_of_entries(point.manifest.step); !why.empty())
     base::fail(ExitCode::checkpoint, "{}: tensor scaling_state, {}: {}; restart from another checkpoint", point.folder,

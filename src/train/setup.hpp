@@ -34,8 +34,8 @@ struct Setup {
   model::WeightFormat weights;
   int threads = 1;  ///< of this rank's kernels
 
-  /// Of this rank of the deck's mesh. `config` must come from deck::load; Error(failed) if fsdp.gather is still
-  /// automatic.
+  /// The setup of the rank number `rank` of the deck's mesh. `config` must come from deck::load; Error(failed) if
+  /// fsdp.gather is still automatic.
   static Setup make(const deck::Config& config, int rank, int threads);
   /// Whether a run of this deck validates.
   bool validates() const { return config.run.validate_every > 0 && config.run.skeleton == deck::Skeleton::none; }
@@ -72,7 +72,7 @@ void check_device_memory(const Setup& setup);
 /// Whether the ranks of every expert group of the mesh can write to each other's memory. Otherwise no exchange of
 /// experts overlaps with products. Collective over the mesh.
 bool can_push_rows(const comm::Mesh& mesh);
-/// What a run and a benchmark say if they cannot.
+/// What a run and a benchmark say if can_push_rows() is false.
 inline constexpr auto kCannotPushRows = "not all ranks of an expert group can write to each other's memory";
 
 /// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.

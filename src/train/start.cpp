@@ -212,7 +212,7 @@ class Finder {
     return start;
   }
 
-  /// From the newest checkpoint of a folder, with those of the same training to fall back to.
+  /// A start from the newest checkpoint of a folder, with those of the same training to fall back to.
   Start from(const Directory& directory, const Directory::Scan& scan, bool required) const {
     const std::string& owner = scan.usable.front().run;
     const Manifest newest = require_deck(directory.folder_of(scan.usable.front().step));
@@ -236,8 +236,8 @@ class Finder {
     return start;
   }
 
-  /// Whether the training has a usable checkpoint that was written after the one that the command names: beside it, or
-  /// in checkpoint.dir.
+  /// Whether the training has a usable checkpoint that was written after the one that the command names: in the same
+  /// folder, or in checkpoint.dir.
   bool is_older(const Manifest& named) const {
     std::error_code error;
     const fs::path real = fs::canonical(restart_, error);  // not as it is spelled: behind links, without "."

@@ -15,7 +15,7 @@ namespace shard8::train {
 
 // Where a run starts, and to which training it belongs. Plain files, no MPI: one process calls these functions.
 
-/// What a start depends on beside the deck's values.
+/// What a start depends on in addition to the deck's values.
 struct StartQuestion {
   const deck::Config& config;
   /// Where the run looks for its checkpoints and writes them, as checkpoint_folder() finds it; empty: nowhere.
@@ -45,14 +45,15 @@ struct Start {
 
 /// Finds out where a run starts.
 ///
-/// The first leg of a training does what checkpoint.restart says. Later legs go on in their own folder, whatever it
-/// says. A later leg is: a job that Slurm has queued again; a run whose checkpoint.restart names the checkpoint with
-/// which the newest checkpoint's training began, with the same deck; a run with the same checkpoint.restart and deck as
-/// a training in output.dir that is not finished and has no checkpoint yet.
+/// The first leg of a training does what checkpoint.restart says. Later legs go on in their own folder, whatever the
+/// key says. A later leg is: a job that Slurm has queued again; a run whose checkpoint.restart names the checkpoint
+/// with which the newest checkpoint's training began, with the same deck; a run with the same checkpoint.restart and
+/// deck as a training in output.dir that is not finished and has no checkpoint yet.
 ///
 /// A run that goes on from the last usable checkpoint of a training, with keys that may change at a restart, belongs to
-/// that training. So does one that falls back past damaged checkpoints. A run that was told an older step, or that
-/// changes other keys, is a child of that training, with an id of its own. All others are trainings without a parent.
+/// that training. A run that falls back past damaged checkpoints belongs to that training, too. A run that was told an
+/// older step, or that changes other keys, is a child of that training, with an id of its own. All others are trainings
+/// without a parent.
 ///
 /// `say` gets warnings: checkpoints that cannot be used, and going back behind what `latest` names. Error(checkpoint)
 /// when the deck names a checkpoint that cannot be used, when none in the folder can be used though it holds some or

@@ -131,8 +131,8 @@ class Largest {
  private:
   void take(std::size_t bytes) { bytes_ = std::max(bytes_, bytes); }
 
-  /// Bytes that the three products of a linear need. They are counted at its wgrad: fprop has shown how inputs are
-  /// scaled, and wgrad shows which matrices are transposed. 0 for fprop and dgrad.
+  /// Bytes that the three products of a linear need. The bytes are counted at the linear's wgrad: fprop has shown how
+  /// inputs are scaled, and wgrad shows which matrices are transposed. 0 for fprop and dgrad.
   std::size_t product(std::optional<fp8::Linear> linear, const operation::Product& p) {
     if (p.kind == operation::Product::Kind::fprop) inputs_[linear] = p.left;
     if (p.kind != operation::Product::Kind::wgrad) return 0;
@@ -162,7 +162,7 @@ class Largest {
   std::size_t bytes_ = 0;
 };
 
-/// For products of an expert that gets all rows of a round; a record shows those of mean rows.
+/// Bytes of workspace for products of an expert that gets all rows of a round; a record shows products of mean rows.
 std::size_t expert_workspace_bytes(const model::Dims& d, const fp8::Recipe& recipe) {
   const std::int64_t rows = d.experts.round_rows(d.tokens_local()), ffn = d.experts.ffn, local = d.experts.local();
   const auto bytes_of = [&](tensor::DType dtype, tensor::Scaling scaling, bool transposed) {

@@ -14,8 +14,9 @@
 
 namespace shard8::train {
 
-/// All memory of a rank's training. Its one constructor lays it out: in measuring arenas it finds the sizes for the
-/// plan, in arenas of these sizes (state_bytes()) it gives the run its memory. Nothing is filled.
+/// All memory of a rank's training. One constructor lays the memory out for a plan and for a run: in measuring arenas
+/// it finds the sizes for the plan, in arenas of these sizes (state_bytes()) it gives the run its memory. Nothing is
+/// filled.
 struct State {
   tensor::ArenaSet arenas;
   model::Activations activations;
@@ -25,7 +26,7 @@ struct State {
   tensor::Tensor squares;  ///< the sum of the gradients' squares: kernels::kExactTotalBytes of u8
 
   State(const Setup& setup, tensor::ArenaSet arenas);
-  /// With a workspace of so many bytes in place of workspace_bytes().
+  /// Lays the memory out with a workspace of `workspace` bytes in place of workspace_bytes().
   State(const Setup& setup, tensor::ArenaSet arenas, std::size_t workspace);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -45,7 +46,8 @@ std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buf
 /// gradient shards over the replicas can use.
 std::size_t all_reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers);
 
-/// Memory in which the ranks of the tensor group address each other's matrices (docs/overlap.md), beside the arenas.
+/// Memory in which the ranks of the tensor group address each other's matrices (docs/overlap.md), in addition to the
+/// arenas.
 struct UserBuffers {
   /// On hosts, the arguments of comm::Communicator::parts_memory; 0 if no exchange goes by parts.
   std::size_t gather = 0, scatter = 0;

@@ -245,7 +245,7 @@ profile::ExpertCounts ExpertSums::own_counts() const {
   using kernels::MoeSum;
   const model::Dims& d = setup_.dims;
   const auto compute = static_cast<std::int64_t>(tensor::size_of(d.compute));
-  constexpr std::int64_t kNumber = sizeof(float);  // a weight or its gradient, beside each row
+  constexpr std::int64_t kNumber = sizeof(float);  // a weight or its gradient, sent with each row
   const bool recomputes = setup_.config.model.recompute == deck::Recompute::full;
   profile::ExpertCounts counts{.ranks = d.experts.ranks, .steps = 1};
   counts.layers = d.experts.layers * setup_.layout.micro_batches;

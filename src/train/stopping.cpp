@@ -129,7 +129,7 @@ void Stopping::checkpoint_written(double seconds) {
 
 namespace {
 
-/// The message for a step whose loss or gradient norm is not finite. It says what to try.
+/// The message for a step whose loss or gradient norm is not finite. The message says what to try.
 std::string divergence(const StepResult& r, bool fp32) {
   const auto shown = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
   std::string what;

@@ -56,9 +56,9 @@ struct StopReason {
 /// "SIGTERM", or the name of the key or variable that set the limit. Empty for no reason.
 std::string name_of(const StopReason& reason);
 
-/// When the batch system ends this job, in seconds since 1970: `text`, the value of SLURM_JOB_END_TIME. None without
-/// one, for an empty one, and for one that is not after `now`: a job whose limit was raised keeps the old value.
-/// Error(environment) when the value is no number.
+/// When the batch system ends this job, in seconds since 1970: `text`, the value of SLURM_JOB_END_TIME. Returns none
+/// without a text, for an empty text, and for a time that is not after `now`: a job whose limit was raised keeps the
+/// old value. Error(environment) when the value is no number.
 std::optional<double> job_end(const char* text, double now);
 
 /// The stop request of a rank that has a reason to stop: a number below Trainer::kStopRequests, 0 for none. The largest

@@ -21,9 +21,9 @@ namespace shard8::train {
 ///     delayed        bytes, by a scale with the stored inverse; the newest amaxes in the history; fp8_scale
 ///     block, mxfp8   scales of all blocks; bytes of each copy
 ///
-/// It does not use the kernels that made them: weight_scales.hpp has the formulas of kernels/quantize.hpp again. A
-/// delayed scale is not stored, only its inverse, so any scale with this inverse is accepted for a weight. A panel of
-/// rows is in memory at once.
+/// The check does not use the kernels that made the values: scale_of() and the functions below it have the formulas of
+/// kernels/quantize.hpp a second time. A delayed scale is not stored, only its inverse, so any scale with this inverse
+/// is accepted for a weight. A panel of rows is in memory at once.
 ///
 /// Each problem is a message with the checkpoint's folder, the dataset, what is wrong and what to do; at most one for a
 /// tensor and content. Error(checkpoint) if bytes cannot be read.
@@ -31,7 +31,7 @@ std::vector<std::string> problems_of_values(const checkpoint::Checkpoint& checkp
                                             const checkpoint::Masters& masters, const deck::Config& config);
 
 // The scales of kernels/quantize.hpp, written again from their definitions for one number at a time, so that `shard8
-// ckpt verify` does not ask the kernels whether the kernels were right.
+// ckpt verify` compares the kernels with a second computation.
 
 /// The bits of |x|. As integers they have the order of the numbers; NaN is above all.
 inline std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
@@ -44,9 +44,9 @@ struct BlockScale {
   float factor = 1;
   std::uint32_t inverse = 0;  ///< of fp32 or e8m0
 };
-/// Of a block of 128 columns or rows, with an inverse scale in fp32.
+/// The scale of a block of 128 columns or rows, with an inverse scale in fp32.
 BlockScale wide_block(std::uint32_t amax, bool power_of_2);
-/// Of a block of 32 elements, with an inverse scale in e8m0: amax/448 rounded up to a power of two.
+/// The scale of a block of 32 elements, with an inverse scale in e8m0: amax/448 rounded up to a power of two.
 BlockScale narrow_block(std::uint32_t amax);
 
 /// All scales whose inverse is rounded to this number: one to four, unless the inverse is subnormal.

@@ -42,7 +42,7 @@ class ExpertSums {
   /// The arguments must outlive the object.
   ExpertSums(const Setup& setup, const comm::Mesh& mesh, const model::Activations& activations);
 
-  /// Of the step whose micro-batches are over. Waits for the execution space. Collective.
+  /// The sums of the step whose micro-batches are over. Waits for the execution space. Collective.
   ExpertStep sum(operation::Executor& executor);
   /// By layer with experts, then by expert: the rows of the last sum(), over all ranks.
   std::span<const std::uint64_t> rows() const;
@@ -59,7 +59,7 @@ class ExpertSums {
   std::vector<std::uint64_t> words_;  ///< of base::ExactSum, then rows
 };
 
-/// A validation. All but `seconds` are the same on every rank.
+/// What a validation found. All but `seconds` are the same on every rank.
 struct Validation {
   std::optional<double> loss{};    ///< mean over its tokens; nothing: it was stopped before its end
   std::int64_t batches = 0;        ///< batches that were computed
@@ -95,8 +95,8 @@ struct UpdatePlan {
   std::optional<std::size_t> gather_before;
 };
 
-/// The plan of every step of a run. It is as_reduced without clipping and with one tensor rank: clipping needs the norm
-/// of all gradients first, and tensor ranks sum the gradients of replicated parameters after all reductions.
+/// The plan of every step of a run. The plan is as_reduced without clipping and with one tensor rank: clipping needs
+/// the norm of all gradients first, and tensor ranks sum the gradients of replicated parameters after all reductions.
 UpdatePlan plan_updates(const Setup& setup);
 
 /// Batches of a validation: run.validate_batches, or all that the data have.
@@ -124,29 +124,29 @@ class Trainer {
   /// Fills this rank's master weights, from `file` or at random if it is null, and the optimizer's state; in a skeleton
   /// of the communication nothing. Communicates nothing. Errors are those of model::initialise.
   void initialise(const io::TensorFile* file);
-  /// With an FP8 recipe, finds the scales of the first step and casts the weights with them; otherwise nothing. After
-  /// initialise(). Collective.
+  /// With an FP8 recipe, finds the scales of the first step and casts the weights with them; otherwise nothing. To be
+  /// called after initialise(). Collective.
   void start();
   /// On a device: runs forward and backward of made-up tokens in the memory of the run, so that every matrix product
   /// that has no algorithm gets one, as `tuning` says, libraries set themselves up, and what this device cannot compute
-  /// fails here. After start() and before the first step. Weights stay; scales change, so start() must follow. Must not
-  /// be called on hosts. Collective.
+  /// fails here. To be called after start() and before the first step. Weights stay; scales change, so start() must
+  /// follow. Must not be called on hosts. Collective.
   void rehearse(kernels::Tuning tuning);
 
   /// Trains the step of this number, from 0, which must be one more than that of the call before. Collective. Errors of
   /// Loader::get() and of the collectives are thrown on the rank where they happen.
   StepResult step(std::int64_t step);
   /// From now on steps that validate_after() names leave the first gathers of the next step to the next step, so that a
-  /// validation of `loader`'s data may follow them. Before the first step; the setup must validate (Setup::validates),
-  /// and the loader must outlive the trainer.
+  /// validation of `loader`'s data may follow them. To be called before the first step; the setup must validate
+  /// (Setup::validates), and the loader must outlive the trainer.
   void validate_with(data::Loader& loader);
   /// Whether a validation is due behind the step: each run.validate_every steps, and behind the last one.
   bool validates_after(std::int64_t step) const;
   /// The loss on all batches of validation data, or on run.validate_batches of them, with the weights and FP8 scales
-  /// that training has at the moment. Nothing that training reads changes: no weight, amax, scale or history. Its time
-  /// counts for no step. Behind a step after which one is due (validates_after), and before the next one. `request`
-  /// gives the rank's stop request at the end of each batch; all ranks stop where one of them is not 0. Collective.
-  /// Errors are those of step().
+  /// that training has at the moment. Nothing that training reads changes: no weight, amax, scale or history. The time
+  /// of a validation counts for no step. To be called behind a step after which a validation is due (validates_after),
+  /// and before the next step. `request` gives the rank's stop request at the end of each batch; all ranks stop where
+  /// one of them is not 0. Collective. Errors are those of step().
   Validation validate(const std::function<std::uint64_t()>& request);
 
   /// Stop requests are numbers below this one. 0 requests nothing.
@@ -171,13 +171,13 @@ class Trainer {
   /// execution space work that changes these tensors. Empty: nothing is called.
   void before_change(std::function<void(int group)> tell) { before_change_ = std::move(tell); }
   /// From now on experts' rows are pushed through `memory`, of the expert group, by kernels on `exec`, on the memory's
-  /// stream. Both must outlive the trainer. Null: nothing changes.
+  /// stream. `memory` and `exec` must outlive the trainer. Null: nothing changes.
   void push_rows_through(comm::PushMemory* memory, const tensor::Exec* exec) {
     context_.push_memory = memory;
     context_.push_exec = exec;
   }
-  /// Tells `observer` of products and attention from now on (operation::Observer); null: nobody. It must outlive the
-  /// trainer or be replaced before its end.
+  /// Tells `observer` of products and attention from now on (operation::Observer); null: nobody. `observer` must
+  /// outlive the trainer or be replaced before its end.
   void observe(const operation::Observer* observer) { executor_->observe(observer); }
   /// Null on hosts.
   kernels::Libraries* libraries() { return libraries_.get(); }
@@ -236,8 +236,8 @@ class Trainer {
   std::unique_ptr<operation::Executor> executor_;
   const Setup& setup_;
   const comm::Mesh& mesh_;
-  data::Loader* loader_;                ///< null: it only records, or is a skeleton
-  data::Loader* validation_ = nullptr;  ///< null: it does not validate
+  data::Loader* loader_;                ///< null: the trainer only records, or is that of a skeleton
+  data::Loader* validation_ = nullptr;  ///< null: the trainer does not validate
   profile::StepTimer& timer_;
   State& state_;
   model::Fp8Weights fp8_weights_;

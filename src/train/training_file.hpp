@@ -36,7 +36,7 @@ bool same_content(const std::optional<checkpoint::ManifestInput>& one,
                   const std::optional<checkpoint::ManifestInput>& other);
 
 /// The keys of both decks whose values differ, in the order of `now`. optimizer.decay_steps is left out if
-/// saved_decay() replaces it. So are data.path and model.init_file: inputs are compared by content.
+/// saved_decay() replaces it. data.path and model.init_file are left out as well: inputs are compared by content.
 std::vector<DeckChange> deck_changes(const std::vector<checkpoint::ManifestKey>& saved,
                                      const std::vector<checkpoint::ManifestKey>& now);
 
@@ -48,7 +48,7 @@ std::vector<DeckChange> deck_changes(const std::vector<checkpoint::ManifestKey>&
 std::vector<DeckChange> input_changes(const checkpoint::Manifest& saved, const Inputs& now);
 
 /// Whether the losses of validations that a checkpoint's training recorded are those of the sequences that this run
-/// validates. Of a checkpoint without Manifest::validation the keys of the decks are compared.
+/// validates. For a checkpoint without Manifest::validation the keys of the decks are compared.
 bool same_validation(const checkpoint::Manifest& saved, const Inputs& now,
                      const std::vector<checkpoint::ManifestKey>& deck);
 

@@ -14,8 +14,8 @@
 
 namespace shard8::train {
 
-/// Compares the losses of a training with what the deck's verify group asks for: bounds, the data's unigram entropy,
-/// and the losses of the gold file. It is given the losses of all legs, each step's once, in any order.
+/// Compares the losses of a training with what the deck's verify group requires: bounds, the data's unigram entropy,
+/// and the losses of the gold file. The object is given the losses of all legs, each step's once, in any order.
 ///
 /// The final losses of a training, that of the validation behind its last step too, are not held against limits if the
 /// training has fewer than verify.min_steps steps: if nothing else
@@ -24,7 +24,7 @@ namespace shard8::train {
 /// failed, with their numbers, and of the gold file only the first step that differs.
 class LossJudge {
  public:
-  /// `gold` has the losses of all steps from step 0 on. Both must outlive the object.
+  /// `gold` has the losses of all steps from step 0 on. `config` and `gold` must outlive the object.
   LossJudge(const deck::VerifyConfig& config, const std::vector<double>& gold) : config_(config), gold_(gold) {}
 
   void add(std::int64_t step, double loss);
@@ -40,8 +40,8 @@ class LossJudge {
       other_validated_step_ = std::max(other_validated_step_, step.step);
   }
 
-  /// The verdict on a training whose steps below `end` are done. `finished`: they are all steps of the deck. Of a run
-  /// that is not finished, which stopped before its last step, only losses are compared with the gold file; without a
+  /// The verdict on a training whose steps below `end` are done. `finished`: they are all steps of the deck. If a run
+  /// is not finished, which stopped before its last step, only its losses are compared with the gold file; without a
   /// difference the result is `not_reached`. `failed` if a final loss is to be judged and was never added.
   /// Error(failed) if verify.unigram_ratio_max is set and the entropy is not given.
   profile::Verification verdict(std::int64_t end, std::optional<double> unigram_entropy, bool finished) const;

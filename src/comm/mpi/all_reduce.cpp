@@ -42,7 +42,7 @@ class SmallAllReduce final : public PendingCollective {
     std::byte* place = pack_of(group_->rank);
     for (const tensor::Tensor& t : items_) {
       if (!t.empty()) std::memcpy(place, t.data, t.bytes());
-      // Only so that no byte is sent that nobody wrote.
+      // The gap is set to zeros, so that no byte is sent that nobody wrote.
       if (const auto gap = aligned_item(t.bytes()) - t.bytes(); gap > 0) std::memset(place + t.bytes(), 0, gap);
       place += aligned_item(t.bytes());
     }

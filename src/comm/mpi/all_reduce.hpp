@@ -51,7 +51,7 @@ void combine(std::byte* out, std::span<const std::byte* const> sources, std::int
              Communicator::Reduce reduce, SumOrder order);
 
 /// out[i] = the sum of sources[0][i], sources[1][i], … in fp32, added in `order`, then addend[i] unless `addend` is
-/// null; bf16 is rounded once, at the end. fp32 or bf16. out may be one of the sources, or the addend.
+/// null; bf16 is rounded once, at the end. The dtype is fp32 or bf16. out may be one of the sources, or the addend.
 void sum_in_order(std::byte* out, std::span<const std::byte* const> sources, std::int64_t count, tensor::DType dtype,
                   SumOrder order = SumOrder::ranks, const std::byte* addend = nullptr);
 

@@ -11,7 +11,7 @@
 #include "comm/communicator.hpp"
 #include "comm/mpi/group.hpp"
 
-// Small values that steer a run, and the comparison of clocks. Not recorded.
+// Small values that steer a run, and the comparison of clocks. None of them is recorded.
 
 namespace shard8::comm {
 

@@ -131,8 +131,8 @@ class Group {
   std::unique_ptr<DeviceGroup> device;
   std::weak_ptr<SharedWindow> window;  ///< for exchanges of parts, while its owner holds it
   ScratchPool scratch;
-  /// Memory of collectives under way and of their lists. It is kept and used again, so that a steady state allocates
-  /// nothing.
+  /// Memory of collectives under way and of their lists. The memory is kept and used again, so that a steady state
+  /// allocates nothing.
   std::pmr::unsynchronized_pool_resource memory{{.largest_required_pool_block = kLargestKept}};
   std::vector<std::byte> control;  ///< every rank's small values; kept, too
   unsigned sequence = 0;           ///< collectives started; tags are made from it

@@ -59,7 +59,7 @@ class HostParts : public PendingCollective {
   Clock::duration exposed_{};  ///< time for which this rank has waited
 };
 
-/// An all-gather. It is complete when the rows of all ranks are there.
+/// An all-gather, which is complete when the rows of all ranks are there.
 class HostGather : public HostParts, public GatherExchange {
  public:
   void await(int rank) override;
@@ -106,8 +106,8 @@ class GatherIntoWhole : public HostGather {
   std::pmr::vector<tensor::Tensor> whole_;
 };
 
-/// A reduce-scatter. It begins when the first rows are given. It is complete when finish() was called, the partial sums
-/// of all ranks are there and are summed.
+/// A reduce-scatter, which begins when the first rows are given. The exchange is complete when finish() was called and
+/// the partial sums of all ranks have come and are summed.
 class HostScatter : public HostParts, public ScatterExchange {
  public:
   void give(int rank) override;
@@ -149,17 +149,17 @@ P* make_exchange(const std::shared_ptr<Group>& group, const Arguments&... argume
   return std::pmr::polymorphic_allocator<>(&group->memory).new_object<P>(group, arguments...);
 }
 
-/// By messages to and from each peer.
+/// Exchanges by messages to and from each peer.
 GatherExchangePtr gather_by_messages(const std::shared_ptr<Group>& group, std::span<const tensor::Tensor> whole,
                                      std::span<const tensor::Tensor> own, std::string_view label);
 ScatterExchangePtr scatter_by_messages(const std::shared_ptr<Group>& group, const Communicator::ReduceScatterItem& item,
                                        std::string_view label);
-/// By messages between neighbours.
+/// Exchanges by messages between neighbours of a ring.
 GatherExchangePtr gather_in_ring(const std::shared_ptr<Group>& group, std::span<const tensor::Tensor> whole,
                                  std::span<const tensor::Tensor> own, std::string_view label);
 ScatterExchangePtr scatter_in_ring(const std::shared_ptr<Group>& group, const Communicator::ReduceScatterItem& item,
                                    std::string_view label);
-/// In memory that the ranks share.
+/// Exchanges in memory that the ranks share.
 GatherExchangePtr gather_in_window(const std::shared_ptr<Group>& group, const std::shared_ptr<SharedWindow>& window,
                                    std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own,
                                    std::string_view label);

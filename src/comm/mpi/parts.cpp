@@ -15,7 +15,7 @@
 #include "comm/mpi/host_parts.hpp"
 #include "comm/node.hpp"
 
-// Which way an exchange of parts goes.
+// Exchanges of parts on hosts: which way an exchange goes, and the exchanges round a ring.
 
 namespace shard8::comm {
 namespace {
@@ -29,7 +29,7 @@ void give_back_to(const std::shared_ptr<Group> group, Exchange* exchange) noexce
   std::pmr::polymorphic_allocator<>(&group->memory).delete_object(exchange);
 }
 
-/// In a group of one rank: nothing is sent or recorded.
+/// An exchange in a group of one rank: nothing is sent or recorded.
 class LoneGather final : public GatherExchange {
  public:
   LoneGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own)
@@ -153,7 +153,7 @@ namespace {
 
 using tensor::DType;
 
-/// Rank r sends rows to rank r + 1. Those of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
+/// Rank r sends rows to rank r + 1. The rows of rank r − k arrive k-th, and are passed on unless rank r + 1 made them.
 class RingGather final : public GatherIntoWhole {
  public:
   RingGather(std::shared_ptr<Group> group, std::span<const Tensor> whole, std::span<const Tensor> own,

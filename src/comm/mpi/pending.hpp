@@ -44,8 +44,9 @@ class PendingCollective {
   /// Blocks until the collective is complete and records the call, once for each dtype with its share of the time by
   /// bytes. Tells Engine::waits what it waits for.
   void wait();
-  /// For a collective that an exception left under way. Waits for it, at most two seconds for all such together. False
-  /// when it is still under way: then it must be leaked, because MPI may still write to its memory.
+  /// Called for a collective that an exception left under way. Waits for the collective, at most two seconds for all
+  /// such collectives together. False when the collective is still under way: then it must be leaked, because MPI may
+  /// still write to its memory.
   bool abandon() noexcept;
   /// More messages will be started when those under way are complete.
   virtual bool staged() const { return false; }
@@ -54,7 +55,7 @@ class PendingCollective {
   using Clock = std::chrono::steady_clock;
 
   /// Called when every message is complete. False while something else than messages is missing for the next stage;
-  /// then advance() asks again.
+  /// then advance() calls the function again.
   virtual bool ready() { return true; }
   /// Called when every message is complete and ready(). Does the local work and posts the messages of the next stage.
   /// True when the collective is complete.

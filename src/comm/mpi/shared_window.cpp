@@ -91,7 +91,7 @@ SharedWindow::SharedWindow(const Communicator& group, MPI_Comm comm, std::size_t
     MPI_Win_free(&window_);
     throw;
   }
-  // Ranks read and write the memory directly, and order that by atomic numbers. MPI asks for an epoch.
+  // Ranks read and write the memory directly, and order that by atomic numbers. MPI requires an epoch.
   check_mpi(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all", kPurpose, nullptr);
 }
 
@@ -216,8 +216,8 @@ std::size_t bytes_of(std::span<const Tensor> tensors) {
   return bytes;
 }
 
-/// Each rank copies its rows to its slot, where the peers read them. It does so when the peers have read what the slot
-/// held before, in whatever the rank waits for then.
+/// Each rank copies its rows to its slot, where the peers read them. A rank copies when the peers have read what the
+/// slot held before, in whatever the rank waits for then.
 class WindowGather final : public HostGather {
  public:
   WindowGather(std::shared_ptr<Group> group, std::shared_ptr<SharedWindow> window, std::span<const Tensor> whole,
@@ -280,7 +280,7 @@ class WindowGather final : public HostGather {
   std::shared_ptr<SharedWindow> window_;
   std::uint32_t number_;
   std::pmr::vector<std::size_t> offsets_;  ///< of each tensor's rows in a slot
-  bool written_ = false;                   ///< this rank's slot
+  bool written_ = false;                   ///< this rank has written its slot
 };
 
 /// Each rank writes its partial sums to its slot, where the peers read and sum them.

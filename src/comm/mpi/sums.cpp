@@ -45,7 +45,8 @@ void take_largest(T* out, std::span<const std::byte* const> sources, std::int64_
 
 // Sources that one pass of a tree adds: as many as compilers keep in registers.
 constexpr std::size_t kLeaf = 8;
-// Elements of the partial sums of a tree. Those of the few levels that a sum needs stay in the first-level cache.
+// Elements of the partial sums of a tree. The partial sums of the few levels that a sum needs stay in the first-level
+// cache.
 constexpr std::int64_t kTreeBlock = 1024;
 // Levels above the leaves: enough for as many sources as an int can count.
 constexpr std::size_t kLevels = 32;

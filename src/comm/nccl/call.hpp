@@ -22,11 +22,11 @@
 /// One collective on a device: what it is, its events, and what its events say in the log and the trace.
 ///
 /// Threads: the program's thread, which issues collectives, calls every function here. While a call is in
-/// CallsUnderWay, the watchdog's thread reads its subject(), and asks begin() and done() whether they happened.
+/// CallsUnderWay, the watchdog's thread reads the call's subject(), and queries whether begin() and done() happened.
 
 namespace shard8::comm::nccl {
 
-/// The streams of a lane. They are one stream if the lane's collectives run on the compute stream.
+/// The streams of a lane. The two are one stream if the lane's collectives run on the compute stream.
 struct Streams {
   cudaStream_t collectives = nullptr, compute = nullptr;
   bool apart() const { return collectives != compute; }
@@ -38,10 +38,11 @@ struct TraceOrigin {
   std::int64_t ns = 0;
 };
 
-/// A collective, from Lane::next until the lane takes it back. Its events are kept, and are used again by later calls.
+/// A collective, from Lane::next until the lane takes it back. The events of a call are kept, and are used again by
+/// later calls.
 class Call final : public DeviceCall {
  public:
-  /// What logs, traces and messages say of the call. It does not change while the call is under way.
+  /// What logs, traces and messages say of the call. The subject does not change while the call is under way.
   struct Subject {
     std::shared_ptr<const GroupInfo> group;
     profile::Collective op{};
@@ -54,7 +55,7 @@ class Call final : public DeviceCall {
 
   /// Makes it another call, without tensors, that is not issued yet.
   void begin_new(const std::shared_ptr<const GroupInfo>& group, profile::Collective op, std::string_view label);
-  /// Adds a tensor whose bytes count. Before issued().
+  /// Adds a tensor whose bytes count. To be called before issued().
   void count(const tensor::Tensor& t) { add_bytes(subject_.sizes, t); }
   /// The host begins to issue the call, which is the lane's `number`-th. Tells the trace.
   void issued(std::uint64_t number);
@@ -73,9 +74,10 @@ class Call final : public DeviceCall {
   /// Whether the call was released, and all events that log and trace need have happened.
   bool over() const;
 
-  /// The stream has come to the end of the call's next part. After begin() was recorded, before done() is.
+  /// The stream has come to the end of the call's next part. To be called after begin() was recorded and before done()
+  /// is recorded.
   void end_part();
-  /// What the compute stream is given from now on waits for the i-th part that ended. Before wait().
+  /// What the compute stream is given from now on waits for the i-th part that ended. To be called before wait().
   void await_part(std::size_t i);
 
   /// Writes the times of a call that is over to its group's log, if the log was measuring when the call was released,
@@ -97,7 +99,7 @@ class Call final : public DeviceCall {
     Event there, wait;  ///< when the part was there, and when the compute stream came to wait for it
     bool awaited = false;
   };
-  /// Whether its times are read.
+  /// Whether the call's times are read.
   bool recorded() const { return measured_ || traced_ != 0; }
   void add_part() { parts_.emplace_back(parts_timed_ ? Event::Times::yes : Event::Times::no); }
   void trace(const TraceOrigin& origin, double total_s, double exposed_s) const;
@@ -139,9 +141,9 @@ class CallPool {
 /// takes it back. Two threads use it. The program's thread alone changes the list. The watchdog's thread alone calls
 /// overdue().
 ///
-/// The mutex guards the list, and the clock and words of each call in it. It does not guard the calls: while a call is
-/// in the list its subject does not change, and its events are recorded before launched() tells so. The program's
-/// thread reads the list without the mutex.
+/// The mutex guards the list, and the clock and words of each call in it. The mutex does not guard the calls: while a
+/// call is in the list its subject does not change, and its events are recorded before launched() tells so. The
+/// program's thread reads the list without the mutex.
 class CallsUnderWay {
  public:
   using Clock = CallClock::Clock;
@@ -153,7 +155,7 @@ class CallsUnderWay {
   void add(Call& call, peer::CallWords words);
   /// The call has chunks up to this number, as peer::CallWords counts them.
   void extend(const Call& call, std::uint32_t last_number);
-  /// The host has issued all of the call: the watchdog may ask the call's events.
+  /// The host has issued all of the call: the watchdog may query the call's events.
   void launched(const Call& call);
   /// Null if there is none.
   Call* oldest() const { return list_.empty() ? nullptr : list_.front().call; }
@@ -167,7 +169,7 @@ class CallsUnderWay {
   void grow_to(std::size_t count);
 
   /// Describes the first call that takes longer than `limit`, as CallClock counts, and says what of which peers is
-  /// missing, as far as `reader` can read it. For the watchdog's thread.
+  /// missing, as far as `reader` can read it. The watchdog's thread calls the function.
   std::optional<std::string> overdue(Clock::time_point now, Clock::duration limit, const peer::WordsReader& reader);
 
  private:

@@ -134,14 +134,14 @@ std::string nccl_version() {
 
 namespace {
 
-// Of the machine, not of the process: each may see another selection of the devices.
+// The identity of a device in the machine, not in the process: each process may see another selection of the devices.
 std::string identity_of(int index) {
   std::array<char, 32> bus{};
   SHARD8_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index));
   return bus.data();
 }
 
-// NCCL refuses two ranks of a node that have the same device. It reads a node's identity from this variable, once.
+// NCCL refuses two ranks of a node that have the same device. NCCL reads a node's identity from this variable, once.
 void appear_as_own_node(const Communicator& world) {
   agree(world, [&] {
     const std::string name = fmt::format("{}-rank{}", device_node_identity(), world.rank());

@@ -17,7 +17,7 @@
 
 namespace shard8::comm::nccl {
 
-/// What reports and errors say of a group. It must live as long as calls of the group are under way.
+/// What reports and errors say of a group. A GroupInfo must live as long as calls of the group are under way.
 struct GroupInfo {
   std::string name;
   int rank = 0;
@@ -40,13 +40,13 @@ void check(ncclResult_t status, const char* expression, std::string_view purpose
 
 class NcclCommunicator;
 
-/// The communicators whose errors in the background a watchdog asks for.
+/// The communicators whose errors in the background a watchdog queries.
 class Health {
  public:
   void add(const NcclCommunicator& communicator);
   void remove(const NcclCommunicator& communicator);
 
-  /// Describes the first error, if there is one. For another thread.
+  /// Describes the first error, if there is one. Another thread may call the function.
   std::optional<std::string> problem();
 
  private:
@@ -71,9 +71,9 @@ class Identities {
   std::map<Ranks, std::vector<ncclUniqueId>> kept_;
 };
 
-/// A communicator of NCCL over the ranks of a group, which NCCL makes when it is first used. So one that stays idle,
-/// because peers' memory serves the group, takes no device memory. All ranks must use it first, and destroy it,
-/// together.
+/// A communicator of NCCL over the ranks of a group, which NCCL makes when it is first used. So a communicator that
+/// stays idle, because peers' memory serves the group, takes no device memory. All ranks must use it first, and destroy
+/// it, together.
 class NcclCommunicator {
  public:
   struct Options {
@@ -88,9 +88,10 @@ class NcclCommunicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  /// The first call makes it, and is collective. Error(environment) if the device has no memory left for it.
+  /// NCCL's communicator. The first call makes the communicator, and is collective. Error(environment) if the device
+  /// has no memory left for it.
   ncclComm_t get();
-  /// Describes an error that NCCL has met in the background, if there is one. For another thread.
+  /// Describes an error that NCCL has met in the background, if there is one. Another thread may call the function.
   std::optional<std::string> failure() const;
 
  private:

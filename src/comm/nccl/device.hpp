@@ -16,7 +16,8 @@
 namespace shard8::comm::nccl {
 
 /// How groups gather in memory of Communicator::gather_memory; groups whose only lane is the compute stream reduce in
-/// it, too. In other memory, and in groups that cannot use this way, NCCL's kernels do it; Device::describe says so.
+/// it, too. In other memory, and in groups that cannot use this way, NCCL's kernels gather and reduce; Device::describe
+/// says so.
 enum class Gather : std::uint8_t {
   automatic,  ///< push where the ranks can, else nccl
   nccl,       ///< kernels of NCCL
@@ -37,7 +38,8 @@ struct Settings {
   bool share_devices = false;
   /// A call that takes longer ends the job. CallClock says how the time of a call counts.
   HangLimits limits;
-  /// Another thread calls this with what hangs or failed (operation, group, rank, bytes). It must end the job.
+  /// Another thread calls this with what hangs or failed (operation, group, rank, bytes). The function must end the
+  /// job.
   std::function<void(const std::string&)> alarm;
 };
 

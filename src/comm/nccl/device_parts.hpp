@@ -32,8 +32,8 @@ class DeviceGather final : public GatherExchange {
   /// DeviceGroup::all_gather_in_place.
   void begin_whole(const GroupInfo& info, DeviceCall* call, std::span<const tensor::Tensor> whole,
                    std::span<const tensor::Tensor> own);
-  /// Begins an all-gather that was started as `call` on `lane`. Its wholes lie in `memory`, to which peers push.
-  /// `own_too`: see Communicator::all_gather_parts.
+  /// Begins an all-gather that was started as `call` on `lane`. The wholes of the all-gather lie in `memory`, to which
+  /// peers push. `own_too`: see Communicator::all_gather_parts.
   void begin_parts(const GroupInfo& info, Lane& lane, Call& call, peer::PeerMemory& memory,
                    std::span<const tensor::Tensor> whole, std::span<const tensor::Tensor> own, bool own_too);
   bool in_use() const { return in_use_; }
@@ -116,7 +116,7 @@ class TreeSums final : public DeviceMemory {
   std::byte* data() const override { return memory_; }
   std::size_t bytes() const override { return bytes_; }
 
-  /// Sums the items in place. They are fp32 or bf16, and lie at any address of their dtype.
+  /// Sums the items in place. The items are fp32 or bf16, and lie at any address of their dtype.
   void all_reduce(std::span<const tensor::Tensor> items);
 
  private:

@@ -13,13 +13,13 @@
 
 namespace shard8::comm::nccl {
 
-/// A stream with collectives on it, in the order in which the host issued them. It is the compute stream, or a stream
-/// of its own with greater urgency. On a stream of its own each collective waits for what the compute stream was given
-/// before.
+/// A stream with collectives on it, in the order in which the host issued them. A lane is on the compute stream, or on
+/// a stream of its own with greater urgency. On a stream of its own each collective waits for what the compute stream
+/// was given before.
 ///
 /// A call goes through next(), start(), end() and, on a stream of its own, DeviceCall::wait(). The lane takes it back
 /// with its events when it is over (Call::over): in next() when many calls are under way, in record_calls() and in
-/// drain(). Only then the call's times are read. The program's thread calls every function but overdue().
+/// drain(). The call's times are read only then. The program's thread calls every function but overdue().
 class Lane {
  public:
   /// A lane on the stream `own`, or, without it, on the compute stream. `name` is static text.
@@ -36,7 +36,7 @@ class Lane {
   /// The host begins to issue the call: from here on the watchdog sees it. What the compute stream was given before
   /// comes before it. `words`: see CallsUnderWay::add.
   void start(Call& call, peer::CallWords words = {});
-  /// See CallsUnderWay::extend. Between start() and end().
+  /// See CallsUnderWay::extend. To be called between start() and end().
   void extend(Call& call, std::uint32_t last_number) { under_way_.extend(call, last_number); }
   /// What the compute stream was given so far comes before what stream() is given from now on.
   void follow_compute();
@@ -53,7 +53,7 @@ class Lane {
   /// Traced calls are timed from `origin`, whose event must outlive the lane.
   void set_trace_origin(const TraceOrigin& origin) { origin_ = origin; }
 
-  /// See CallsUnderWay::overdue. For the watchdog's thread.
+  /// See CallsUnderWay::overdue. The watchdog's thread calls the function.
   std::optional<std::string> overdue(CallsUnderWay::Clock::time_point now, CallsUnderWay::Clock::duration limit,
                                      const peer::WordsReader& reader) {
     return under_way_.overdue(now, limit, reader);

@@ -17,7 +17,7 @@ using profile::Collective;
 using tensor::DType;
 using tensor::Tensor;
 
-// Of what the communicator's checks let pass.
+// NCCL's type for a dtype that the communicator's checks let pass.
 ncclDataType_t arithmetic_type(DType dtype) {
   switch (dtype) {
     case DType::fp32:
@@ -92,7 +92,8 @@ void NcclGroup::end_group(const char* purpose, const Route& route) const {
   SHARD8_NCCL_CHECK(ncclGroupEnd(), purpose, *info_, route.communicator->get());
 }
 
-/// Starts the call. If all wholes lie in one memory of the group, gather(memory) does it; else returns false.
+/// Starts the call. If all wholes lie in one memory of the group, calls gather(memory) and returns true; otherwise
+/// returns false.
 template <class Gather>
 bool NcclGroup::gathers_in_memory(const Route& route, Call& call, std::span<const Tensor> whole,
                                   const Gather& gather) const {

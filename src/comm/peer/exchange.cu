@@ -82,7 +82,7 @@ template <class T, int kParts>
 __global__ void __launch_bounds__(kThreads)
     sum_of_peers(Handshake handshake, Turn turn, T* out, Parts parts, std::int64_t vectors, std::int64_t count) {
   if (turn.first) begin(handshake);
-  // Not all ranks, nor all blocks, turn to the same rank at once.
+  // Ranks and blocks begin with different ranks, so that not all of them read one rank at once.
   const int start = (handshake.rank + static_cast<int>(blockIdx.x)) % (kParts > 0 ? kParts : 1);
   constexpr int kVectors = kSummed<kParts>;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kVectors;
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads) sum_all_vectors(T* out, Parts parts,
   sum_vectors<T, kParts, kVectors, kOrder>(out, parts, 0, first, kThreads, vectors);
 }
 
-/// Of the elements from `first` on.
+/// The sums of the elements from `first` on, one by one.
 template <class T, SumOrder kOrder>
 __global__ void __launch_bounds__(kThreads) sum_elements(T* out, Parts parts, std::int64_t first, std::int64_t count) {
   const std::int64_t i = first + static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;

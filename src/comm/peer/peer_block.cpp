@@ -185,7 +185,7 @@ void PeerBlock::add_return_of_rows(std::size_t offset, std::size_t pitch, std::s
   returns_.in_rows.push_back({data() + offset, pitch, memory_->of(peer(1)) + offset, pitch, width, rows});
 }
 
-/// In this rank's memory, read by the copies of tell(). Behind the words of the handshake.
+/// The address of the number that tell() copies to peers, in this rank's memory, behind the words of the handshake.
 FlagAddress PeerBlock::number_to_tell() const { return words(rank()) + 2 * size() + 1; }
 
 /// Copies `number` to the words of the `first`-th … `last`-th peers, behind the copies that the stream has been given.
@@ -214,7 +214,7 @@ void PeerBlock::await_ready() {
   flags_.enqueue(stream_);
 }
 
-/// The next call comes after it.
+/// The number of a piece of the call in parts. The next call has a later number.
 std::uint32_t PeerBlock::number_of(int piece) {
   const std::uint32_t number = first_ + static_cast<std::uint32_t>(piece);
   if (static_cast<std::int32_t>(number - number_) > 0) number_ = number;
@@ -230,7 +230,8 @@ void PeerBlock::copy_own() {
   own_.clear();
 }
 
-/// By a kernel of shard8: on an H100 it copies 32 MiB in rows of 8 KiB in 28 us, cudaMemcpy2DAsync in 45 us.
+/// Copies by a kernel of shard8: on an H100 the kernel copies 32 MiB in rows of 8 KiB in 28 us, cudaMemcpy2DAsync in 45
+/// us.
 void PeerBlock::copy_own_rows() const {
   Handshake alone;
   alone.arrived = words(rank()) + 2 * size();

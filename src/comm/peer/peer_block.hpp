@@ -48,7 +48,8 @@ class IpcBlock final : public PeerAddresses {
   /// Collective, with the same bytes on every rank, which are cleared on `stream`. Throws AgreedError(environment) with
   /// the reason on every rank when one rank cannot have the memory.
   IpcBlock(const Communicator& group, std::size_t bytes, cudaStream_t stream);
-  /// Collective. All ranks' writes must be complete. During an exception it frees nothing: the process ends.
+  /// Collective. All ranks' writes must be complete. During an exception the destructor frees nothing: the process
+  /// ends.
   ~IpcBlock() override;
 
  private:
@@ -66,10 +67,10 @@ class IpcBlock final : public PeerAddresses {
 ///
 /// Each call has a number; a call in parts has one for each piece. To tell a peer a number, a copy engine copies it
 /// from a word in this rank's memory to one in the peer's, behind the copies before. A rank tells every peer that its
-/// stream has come to the call, so its memory may be used. It waits until all peers have told it so, does the call's
-/// copies, and tells every peer that they are done. What reads the part of a peer waits until that peer has told this
-/// rank so. In every call a rank first tells its peers that it is ready, and then waits for them. So ranks that make
-/// their calls in the same order never block each other.
+/// stream has come to the call, so its memory may be used. The rank waits until all peers have told it so, does the
+/// call's copies, and tells every peer that the copies are done. What reads the part of a peer waits until that peer
+/// has told this rank so. In every call a rank first tells its peers that it is ready, and then waits for them. So
+/// ranks that make their calls in the same order never block each other.
 class PeerBlock {
  public:
   /// Collective: allocates and maps the memory of the group. Copies and waits run on `stream`. Throws
@@ -97,13 +98,13 @@ class PeerBlock {
   /// Adds a copy to the next push(): `bytes` bytes, from anywhere on the device, to `offset` in the memory of rank
   /// `to`, which may be this rank.
   void add(int to, std::size_t offset, const std::byte* from, std::size_t bytes);
-  /// As add(), of `rows` rows of `width` bytes. The rows lie one behind the other in `from`. Their copies begin `pitch`
-  /// bytes apart, the first one at `offset`.
+  /// As add(), of `rows` rows of `width` bytes. The rows lie one behind the other in `from`. The copies of the rows
+  /// begin `pitch` bytes apart, the first one at `offset`.
   void add_rows(int to, std::size_t offset, std::size_t pitch, const std::byte* from, std::size_t width,
                 std::size_t rows);
   /// Adds a copy back to this rank: push() copies `bytes` bytes at `offset` in the memory of the first peer, peer(1),
   /// to `offset` in this rank's memory, after its copies to peers. This rank must push these bytes to that peer in the
-  /// same push(). In place of a copy within the device, which needs multiprocessors.
+  /// same push(). The copy back stands for a copy within the device, which needs multiprocessors.
   void add_return(std::size_t offset, std::size_t bytes);
   /// As add_return(), of `rows` rows of `width` bytes that begin `pitch` bytes apart.
   void add_return_of_rows(std::size_t offset, std::size_t pitch, std::size_t width, std::size_t rows);
@@ -115,10 +116,10 @@ class PeerBlock {
   void tell_ready();
   /// The stream waits until it may use all peers' memory. Comes before the first push_to().
   void await_ready();
-  /// Starts the copies that were added since the last call of push_to(). They must go to `peer`. Behind them it tells
-  /// `peer` that this piece of this rank's part is there. The pieces of a part have the numbers 0, 1, 2, … and are
-  /// pushed in this order. On every rank, every part has the same number of pieces. If `peer` is this rank, the call
-  /// starts the copies within this rank and tells nobody.
+  /// Starts the copies that were added since the last call of push_to(). The copies must go to `peer`. Behind them the
+  /// call tells `peer` that this piece of this rank's part is there. The pieces of a part have the numbers 0, 1, 2, …
+  /// and are pushed in this order. On every rank, every part has the same number of pieces. If `peer` is this rank, the
+  /// call starts the copies within this rank and tells nobody.
   void push_to(int peer, int piece = 0);
   /// What the stream is given afterwards sees the part of `peer` in this rank's memory, up to this piece. The last
   /// piece of every part must be waited for before the next call. The part that arrives k-th, k = 1 … size − 1, is that

@@ -78,7 +78,7 @@ class PushedMemory final : public PushMemory {
   /// Collective; see PeerBlock.
   PushedMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream)
       : block_(group, bytes, stream), kernels_{stream, 1} {}
-  /// In memory that exists; see PeerBlock.
+  /// Constructs the object in memory that exists; see PeerBlock.
   PushedMemory(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
       : block_(std::move(memory), bytes, stream), kernels_{stream, 1} {}
 
@@ -107,7 +107,7 @@ class SlotMemory final : public DeviceMemory {
  public:
   /// Collective; see PeerBlock.
   SlotMemory(const Communicator& group, std::size_t bytes, cudaStream_t stream) : block_(group, bytes, stream) {}
-  /// In memory that exists; see PeerBlock.
+  /// Constructs the object in memory that exists; see PeerBlock.
   SlotMemory(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream)
       : block_(std::move(memory), bytes, stream) {}
 

@@ -14,7 +14,7 @@ namespace {
 
 using Item = Communicator::ReduceScatterItem;
 
-/// Of `bytes` bytes, those for the parts of one other rank.
+/// How many of `bytes` bytes are for the parts of one other rank.
 std::size_t of_one_rank(std::size_t bytes, int ranks) {
   return bytes / static_cast<std::size_t>(ranks - 1) / tensor::kAlignment * tensor::kAlignment;
 }

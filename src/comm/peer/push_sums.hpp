@@ -23,7 +23,7 @@ class PushSums final : public DeviceMemory {
  public:
   /// Collective; see PeerBlock.
   PushSums(const Communicator& group, std::size_t bytes, cudaStream_t stream);
-  /// In memory that exists; see PeerBlock.
+  /// Constructs the object in memory that exists; see PeerBlock.
   PushSums(std::shared_ptr<const PeerAddresses> memory, std::size_t bytes, cudaStream_t stream,
            SumOrder order = SumOrder::ranks);
 
@@ -34,7 +34,8 @@ class PushSums final : public DeviceMemory {
 
   /// Pushes the parts of an item that fits, in one turn that uses all of the memory, and sums nothing. Returns every
   /// rank's partial sum of this rank's rows, in rank order: this rank's in the item's whole, the others' in this
-  /// memory. What the stream is given afterwards sees them. They are there until the stream is given the next call.
+  /// memory. What the stream is given afterwards sees them. The partial sums are there until the stream is given the
+  /// next call.
   tensor::PartialSums push_partial_sums(const Communicator::ReduceScatterItem& item);
 
   /// Whether an item can go through this memory in one turn.

@@ -23,7 +23,7 @@ struct Parts {
   bool has_addend = false;  ///< the last part is an addend
 
   void add(const std::byte* part) { data[count++] = part; }
-  /// After the parts of all ranks.
+  /// Adds the addend, after the parts of all ranks.
   void add_addend(const std::byte* addend) {
     add(addend);
     has_addend = true;
@@ -245,7 +245,7 @@ std::int64_t whole_vectors(const T* out, const Parts& parts, std::int64_t count)
 
 #endif
 
-/// Kernels in which ranks exchange data in each other's memory. They wait for each other on at most `blocks`
+/// Kernels in which ranks exchange data in each other's memory. The kernels wait for each other on at most `blocks`
 /// multiprocessors, so that other kernels, for which another rank may wait, have multiprocessors, too.
 struct ExchangeKernels {
   cudaStream_t stream;

@@ -31,7 +31,8 @@ class WordsReader::Copies {
     void* memory = nullptr;
     SHARD8_CUDA_CHECK(cudaHostAlloc(&memory, sizeof(Words), cudaHostAllocDefault));
     words_ = static_cast<std::uint32_t*>(memory);
-    // The first copy of a stream may allocate, for which CUDA may wait for the whole device. So it is made here.
+    // The first copy of a stream may allocate, for which CUDA may wait for the whole device. So the constructor makes a
+    // first copy.
     void* trial = nullptr;
     SHARD8_CUDA_CHECK(cudaMalloc(&trial, sizeof(Words)));
     SHARD8_CUDA_CHECK(cudaMemcpyAsync(words_, trial, sizeof(Words), cudaMemcpyDeviceToHost, stream_));

@@ -20,12 +20,12 @@ class ReadableWords {
   /// `words` are those that Handshake::words describes.
   explicit ReadableWords(const std::uint32_t* words) : words_(words) {}
 
-  /// Waits until nobody reads the words. From now on nobody will, and the memory may be freed.
+  /// Waits until nobody reads the words. From then on nobody reads them, and the memory may be freed.
   void close() {
     const std::lock_guard lock(mutex_);
     words_ = nullptr;
   }
-  /// Returns read(words), during which close() waits. After close() it returns false.
+  /// Returns read(words), during which close() waits. After close() the function returns false.
   template <class Read>
   bool read(const Read& read) const {
     const std::lock_guard lock(mutex_);
@@ -43,14 +43,14 @@ struct CallWords {
   CallNumbers numbers;
 };
 
-/// Reads the words of calls that are overdue. It has a stream and pinned memory of its own, so that it neither waits
-/// for the streams that hang nor makes the device allocate.
+/// Reads the words of calls that are overdue. A WordsReader has a stream and pinned memory of its own, so that it
+/// neither waits for the streams that hang nor makes the device allocate.
 class WordsReader {
  public:
   /// How long the device may take to answer. A copy of a few words takes microseconds.
   static constexpr std::chrono::seconds kLimit{1};
 
-  /// For memory of the current device. Allocates all that reads need.
+  /// A reader of words in memory of the current device. Allocates all that reads need.
   WordsReader();
 
   /// late_peers() of the call, by the words as they are now. Nothing if the words cannot be read: the call has none,

@@ -13,7 +13,8 @@ namespace {
 
 using Verdict = ComparedFigure::Verdict;
 
-/// Of the limit, and of a step. Chosen: a small phase may change much from run to run, and nobody would notice.
+/// The least share of the limit, and of a step, by which a phase must change. Chosen: a small phase may change much
+/// from run to run, and nobody would notice.
 constexpr double kLeastShare = 0.1;
 
 /// The chances that the step (and the rate, which is the same time) and that some phase of two equal runs are called
@@ -79,15 +80,15 @@ void for_each_pair(const std::vector<Row>& a, const std::vector<Row>& b, Use use
     if (find(a, row.name) == nullptr) use(row.name, static_cast<const Row*>(nullptr), &row);
 }
 
-/// The cores of both runs were of one speed, as far as it is known: the same work took the same time on them, but for
-/// kSpeedsDiffer.
+/// Whether the cores of both runs were of one speed, as far as it is known: the same work took the same time on them,
+/// but for kSpeedsDiffer.
 bool is_of_one_speed(const RecordedRun& a, const RecordedRun& b) {
   const auto [least, most] = std::minmax(a.core_work_s, b.core_work_s);
   return least <= 0 || most / least <= 1 + kSpeedsDiffer;
 }
 
-/// The machine was not busy in either run, its cores kept their speed, and had the same in both. Two machines may be of
-/// different speed: comparing them is what such a pair of runs is for.
+/// Whether the machine was not busy in either run, its cores kept their speed, and had the same speed in both runs. Two
+/// machines may be of different speed: comparing them is what such a pair of runs is for.
 bool was_quiet(const RecordedRun& a, const RecordedRun& b) {
   if (std::max(a.core_slowed, b.core_slowed) > kUnevenSpeed) return false;
   return a.busy.empty() && b.busy.empty() && (a.hosts != b.hosts || is_of_one_speed(a, b));
@@ -120,7 +121,7 @@ class Figures {
     return kind;
   }
 
-  /// Judged by the time of a token.
+  /// The rate, which is judged by the time of a token.
   ComparedKind rate() const {
     ComparedKind kind{"rate", "tokens/s"};
     if (a_.tokens_per_s <= 0 || b_.tokens_per_s <= 0) return kind;
@@ -192,8 +193,8 @@ class Figures {
     return kind;
   }
 
-  /// Joules of a token are judged by the limit alone: their error is not known. Not judged where different counters
-  /// were read, or the times are not.
+  /// Joules of a token are judged by the limit alone: their error is not known. Joules are not judged where different
+  /// counters were read, or where the times are not judged.
   ComparedKind energy(const char* unit, double RecordedRun::*member) const {
     ComparedKind kind{"energy", unit};
     const double a = a_.*member, b = b_.*member;
@@ -220,7 +221,7 @@ class Figures {
     };
     for_each_pair(rows(a_), rows(b_), [&](const std::string& name, const Memory* a, const Memory* b) {
       ComparedFigure& figure = add(kind, name, a, b, &Memory::bytes);
-      // A skeleton of the communication on hosts takes memory for what travels alone.
+      // A skeleton of the communication on hosts takes memory only for what is communicated.
       if (a != nullptr && b != nullptr && name == "planned_total" && a_.skeleton == b_.skeleton)
         figure.verdict = judge_size(a->bytes, b->bytes, percent_);
     });

@@ -75,7 +75,8 @@ struct RecordedRun {
     double elements = 0, saturated = 0, flushed = 0, scale_change = 0;
   };
 
-  /// Of a summary that `shard8 project` wrote: nothing was run. mean_s and all else are of the nominal case.
+  /// What a summary that `shard8 project` wrote says of the machine and the step: nothing was run. mean_s and all else
+  /// are of the nominal case.
   struct Projected {
     std::string machine;           ///< the machine's name
     double low_s = 0, high_s = 0;  ///< the step, 0 < low_s <= mean_s <= high_s
@@ -92,7 +93,7 @@ struct RecordedRun {
   std::int64_t tokens_per_step = 0;  ///< 0: not known
   double p50_s = 0, mean_s = 0;      ///< of the measured steps; 0: none
   double tokens_per_s = 0;           ///< 0: not known
-  /// Of the measured steps, or projected: 0, not known.
+  /// Joules of a token and mean watts of the measured steps, or projected; 0: not known.
   double joules_per_token = 0, watts = 0;
   std::string energy_of{};       ///< what was counted: "gpu, package"; of a projection "projected devices"
   std::string energy_missing{};  ///< why there is no energy, or not of all
@@ -113,10 +114,10 @@ struct RecordedRun {
   std::map<std::int64_t, double> grad_norm{};             ///< by step, as loss
 };
 
-/// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found beside
-/// summary.json, by the names in its deck; one that is missing is left out. A metrics.jsonl alone gives losses and step
-/// times. Beside the summary of a projection no files are read: they are of something else. Error(deck) with the remedy
-/// if there is no such file, it is half-written, or it has another schema version.
+/// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found in the
+/// folder of summary.json, by the names in its deck; one that is missing is left out. A metrics.jsonl alone gives
+/// losses and step times. No files are read in the folder of a projection's summary: they are of something else.
+/// Error(deck) with the remedy if there is no such file, it is half-written, or it has another schema version.
 RecordedRun read_run(const std::filesystem::path& path);
 
 /// The probability with which no judged time of two runs of one distribution is called different. Chosen: of 20 pairs
@@ -149,7 +150,8 @@ struct Band {
 struct ComparedFigure {
   std::string name;
   std::optional<double> a{}, b{};  ///< nothing: this run has no such figure
-  /// Of judged times and rates: b − a is known to ± this, in the figure's unit. A larger difference is not chance.
+  /// The margin of a judged time or rate: b − a is known to ± this, in the figure's unit. A larger difference is not
+  /// chance.
   std::optional<double> margin{};
   std::optional<double> confidence{};      ///< with which a and b differ, from 0 to 1
   std::optional<Band> a_band{}, b_band{};  ///< of a projected figure; nothing: it was measured, or has no band
@@ -206,15 +208,15 @@ struct Comparison {
 };
 
 /// Compares run b with run a. Judged times are means over the measured steps: of the step, of a token (the rate) and of
-/// phases. Their differences count if they are larger than their margins, which come from the errors of both means
-/// (mean_of_steps): slower or faster within `percent`, worse or better beyond. A phase also has to change by
+/// phases. A difference of judged times counts if it is larger than its margin, which comes from the errors of both
+/// means (mean_of_steps): slower or faster within `percent`, worse or better beyond. A phase also has to change by
 /// `percent` / 10 per cent of the step. The margins hold together with the probability kCompareConfidence. Planned
 /// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
 /// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
 /// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy, or its cores
 /// were not of one speed, in both or in one of them (kSpeedsDiffer, kUnevenSpeed).
 ///
-/// Of a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
+/// In a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
 /// it `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what
 /// says where and how a run ran is not compared.
 Comparison compare_runs(const RecordedRun& a, const RecordedRun& b, const CompareLimits& limits);
@@ -230,9 +232,9 @@ std::string rounding_of(std::string_view recipe, std::string_view compute, std::
 /// |a − b| / max(|a|, |b|). 0 for equal numbers and for two NaN; infinite if only one is finite.
 double relative_difference(double a, double b);
 
-/// By how much two right runs of one training differ at most, if they differ only in what may change the rounding.
+/// How much two right runs of one training differ at most, if they differ only in what may change the rounding.
 struct Envelope {
-  /// Bounds of relative differences by step, from step 0. They never fall with the step.
+  /// Bounds of relative differences by step, from step 0. The bounds never fall with the step.
   struct Bounds {
     std::vector<double> loss, grad_norm;
     std::int64_t pairs = 0;  ///< of runs that were measured

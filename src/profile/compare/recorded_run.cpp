@@ -321,7 +321,7 @@ RecordedRun read_by_summary(const fs::path& given, const fs::path& path) {
       if (!(0 < low_s && low_s <= run.mean_s && run.mean_s <= high_s))
         refuse(path, "projected.step_s: low {} s, a step of {} s and high {} s do not ascend: project it again", low_s,
                run.mean_s, high_s);
-      return;  // files beside it are not of this step
+      return;  // other files of the folder are not of this step
     }
     const Json& output = json_member(json_member(summary, "deck"), "output");
     const fs::path metrics = path.parent_path() / plain(json_member(output, "metrics"));
@@ -354,8 +354,8 @@ RecordedRun read_by_metrics(const fs::path& path) {
   return run;
 }
 
-/// The summary of the training in a folder: what output.summary names in the deck that training.json holds. Without a
-/// record that can be read, summary.json.
+/// The summary of the training in a folder: what output.summary names in the deck that training.json holds. The file is
+/// summary.json if no record can be read.
 fs::path summary_in(const fs::path& folder) {
   const fs::path training = folder / "training.json";
   std::string name;

@@ -47,8 +47,8 @@ double correlation(std::span<const double> values) {
   return std::clamp(r + (1 + 4 * r) / static_cast<double>(values.size()), 0.0, kMostCorrelation);
 }
 
-/// The continued fraction of the incomplete beta function, by Lentz's method. It converges fast for
-/// x < (a + 1)/(a + b + 2). Source: https://dlmf.nist.gov/8.17.E22
+/// The continued fraction of the incomplete beta function, by Lentz's method. The method converges fast for x < (a +
+/// 1)/(a + b + 2). Source: https://dlmf.nist.gov/8.17.E22
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
   const auto not_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };

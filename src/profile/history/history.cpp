@@ -88,7 +88,7 @@ void set_times(LegHistory& leg, const LegRecord& record, const std::map<std::int
                   leg.held_up_s.value_or(0) - leg.validation_s;
 }
 
-/// By how much the begin and the end of a leg may be off together, in seconds.
+/// How much the begin and the end of a leg may be off together, in seconds.
 double rounding_of(const LegRecord& record) { return record.to_the_second ? 2.0 : 2 * base::kTick_s; }
 
 }  // namespace
@@ -187,7 +187,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 std::string seconds(std::optional<double> s) { return s ? fmt::format("{:.3f}", *s) : "-"; }
 
-/// To the second: the table is wide enough.
+/// The time in UTC to the second, "-" for none. The table is wide enough.
 std::string when(std::optional<double> at) { return at ? base::utc_text(*at).substr(0, 19) + "Z" : "-"; }
 
 std::string row_of(const LegHistory& leg) {

@@ -69,9 +69,9 @@ struct History {
 };
 
 /// Adds up the legs of a training. `steps` has the last time of each step that metrics.jsonl holds, in seconds on rank
-/// 0. A leg counts the steps from its first one to the first one of any later leg. Of a leg without an end the last
-/// step is that of which a later leg, or metrics.jsonl, has a line. Hold-ups of checkpoints are taken out of counted_s
-/// where the leg's summary has them. `finished`: the last leg trained the last step of its deck.
+/// 0. A leg counts the steps from its first one to the first one of any later leg. The last step of a leg without an
+/// end is the last one of which a later leg, or metrics.jsonl, has a line. Hold-ups of checkpoints are taken out of
+/// counted_s where the leg's summary has them. `finished`: the last leg trained the last step of its deck.
 History add_up(const std::vector<LegRecord>& legs, const std::map<std::int64_t, double>& steps, bool finished);
 
 /// What the summary.json of a leg says of it.

@@ -21,7 +21,7 @@ struct Device {
   std::size_t memory = 0;       ///< bytes
   double memory_bandwidth = 0;  ///< bytes/s, by the memory's clock and width; 0: the driver does not say them
   std::string uuid;             ///< "GPU-01234567-89ab-cdef-0123-456789abcdef"
-  std::string pci;              ///< its place on the bus: "0000:1B:00.0"
+  std::string pci;              ///< the device's place on the bus: "0000:1B:00.0"
 };
 
 /// Gives streams separate queues: sets CUDA_DEVICE_MAX_CONNECTIONS=32, the most that a device has, unless the
@@ -91,14 +91,14 @@ class Event {
   bool happened() const;
   /// Blocks the host until the last record() has happened.
   void synchronize() const;
-  /// Seconds from `start` to this event. Both must record times and must have happened.
+  /// Seconds from `start` to this event. Both events must record times and must have happened.
   double seconds_since(const Event& start) const;
 
  private:
   std::unique_ptr<CUevent_st, Destroy> event_;
 };
 
-/// A CUDA stream, owned. It does not wait for the default stream.
+/// A CUDA stream, owned. The stream does not wait for the default stream.
 class Stream {
  public:
   /// `high`: waiting blocks of the stream's kernels get free multiprocessors before those of normal streams.

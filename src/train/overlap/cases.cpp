@@ -27,7 +27,7 @@ struct Partner {
   std::function<void()> prepare, product;
 };
 
-/// What the functions of a case call. Copied into them.
+/// What the functions of a case call. Each function has a copy.
 struct Run {
   const model::Context* context;
   bool accumulate;

@@ -24,7 +24,8 @@ struct LinearOperands {
   tensor::Tensor dw;  ///< fp32, of the shape of w
 };
 
-/// What a norm's forward and backward use beside x, y and dy: its input, its output and the gradient of its output.
+/// What a norm's forward and backward use in addition to x, y and dy: its input, its output and the gradient of its
+/// output.
 struct NormOperands {
   model::Norm norm;
   model::NormStatistics statistics, forward_statistics;  ///< read by backward, written by forward
@@ -38,7 +39,8 @@ struct ExpertOperands {
   model::ExpertExchange::Scratch scratch;
   tensor::Tensor counts;  ///< (ranks of the expert group, E) i32
   tensor::Tensor source;  ///< (T·K) i32
-  /// Sent: (T, H) and (T·K) fp32. Received: (R, H) and (R) fp32. In FP8 if tokens are cast before they are sent.
+  /// Sent: (T, H) and (T·K) fp32. Received: (R, H) and (R) fp32. The rows are in FP8 if tokens are cast before they are
+  /// sent.
   model::WeightedRows tokens, rows;
   tensor::Operand input, gradient;        ///< (R, H): the rows received, and in backward those of dy
   fp8::Operands activation, dinner;       ///< (R, F); (R, 2·F), the gradient of `inner`
@@ -109,7 +111,7 @@ struct OverlapCase {
   tensor::DType dtype{};             ///< of the product's left operand
   profile::CollectiveKey moved{};    ///< of the exchange
   std::function<void()> prepare;     ///< makes what `product` reads; called before the others
-  /// No exchange. Of a reduce-scatter also the norm that reads its result, forward or backward.
+  /// The product without an exchange. For a reduce-scatter also the norm that reads its result, forward or backward.
   std::function<void()> product;
   std::function<void()> alone;       ///< the exchange, no product
   std::function<void()> sequential;  ///< both in the plain order

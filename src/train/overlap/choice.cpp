@@ -121,7 +121,8 @@ std::vector<ExchangeTimes> time_auto(const deck::Config& config, const comm::Mes
 
 namespace {
 
-/// The keys of the deck on which the shapes and dtypes of products and exchanges depend, beside tokens and mesh.
+/// The keys of the deck on which the shapes and dtypes of products and exchanges depend, in addition to tokens and
+/// mesh.
 constexpr const char* kKeys[] = {"model.arch",
                                  "model.hidden",
                                  "model.ffn",

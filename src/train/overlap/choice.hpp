@@ -40,7 +40,7 @@ bool pays(std::span<const double> plain, std::span<const double> overlapped);
 profile::OverlapChoice choose_overlap(const comm::Communicator& world, std::vector<ExchangeTimes> times);
 
 /// A row for each key of the group overlap that is `auto` and has an effect under the deck, with its method and without
-/// times. In the order of profile::Exchange.
+/// times. The rows are in the order of profile::Exchange.
 std::vector<profile::OverlapChoice::Row> auto_rows(const deck::Config& config);
 
 /// The deck in which nothing overlaps but the exchanges whose key is `auto`.

@@ -43,7 +43,7 @@ class ExpertCases {
  private:
   ExpertExchange::OverlappedProducts products(std::int64_t columns) const { return {columns * d_.hidden, in_fp8_}; }
 
-  /// Of the rows before fc1, and in backward of dy before fc2's dgrad.
+  /// The case of dispatch: of the rows before fc1, and in backward of dy before fc2's dgrad.
   OverlapCase dispatch() const {
     const auto fc1 = [context = context_, &m = m_](const GroupPart& part) {
       model::grouped_fprop(*context, m.inner, m.input, m.fc1, part);
@@ -78,7 +78,7 @@ class ExpertCases {
     return c;
   }
 
-  /// Of fc2's results, and in backward of the gradients of the rows, during fc1's wgrad.
+  /// The case of combine: of fc2's results, and in backward of the gradients of the rows, during fc1's wgrad.
   OverlapCase combine() const {
     const auto fc2 = [context = context_, &m = m_](const GroupPart& part) {
       model::grouped_fprop(*context, m.scratch.output.rows, m.activation.rowwise, m.fc2, part);
@@ -114,7 +114,7 @@ class ExpertCases {
     return [context = context_, &m = m_, exchange = plain_] { return exchange->round(*context, 0, m.scratch).whole(); };
   }
 
-  /// A case without its functions, of `exchanges` exchanges of rows. Its product is forward's.
+  /// A case without its functions, of `exchanges` exchanges of rows. The product of the case is forward's.
   OverlapCase make(Exchange name, std::int64_t cols, std::int64_t inner, DType dtype, std::int64_t exchanges) const {
     OverlapCase c;
     c.exchange = d_.overlap.of(name);

@@ -236,7 +236,7 @@ void OverlapMemory::fill_layer(const tensor::Exec& exec) {
   kernels::fill_zero(exec, head_dw);
 }
 
-/// Of a matrix in FP8 only numbers_ are written.
+/// For a matrix in FP8 only numbers_ are written.
 void OverlapMemory::fill(const tensor::Exec& exec, const Tensor& out) {
   const auto key =
       kernels::random_key(static_cast<std::uint64_t>(setup_.place[base::Axis::tensor]), "bench overlap") + ++filled_;

@@ -184,7 +184,7 @@ using profile::OverlapChoice;
 
 namespace {
 
-/// For how long exchanges are timed. Chosen: the start of a run of a small deck takes about as long.
+/// How long exchanges are timed, in seconds. Chosen: the start of a run of a small deck takes about as long.
 constexpr double kSeconds = 1;
 
 /// A choice that an earlier run has kept.
@@ -195,8 +195,8 @@ struct Kept {
   std::vector<std::string_view> ignored;
 };
 
-/// The name of the first choice that fits, and the choice; both empty if none does. Of those before it the remarks say
-/// why they do not.
+/// The name of the first choice that fits, and the choice; both empty if none does. The remarks say why the choices
+/// before it do not fit.
 std::pair<std::string, std::string> first_that_fits(const std::vector<Kept>& choices,
                                                     const profile::Conditions& conditions,
                                                     const std::vector<OverlapChoice::Row>& rows,
@@ -211,7 +211,7 @@ std::pair<std::string, std::string> first_that_fits(const std::vector<Kept>& cho
   return {};
 }
 
-/// What the checkpoint and the file of the output folder keep, in the order in which they are asked.
+/// What the checkpoint and the file of the output folder keep, in the order in which they are tried.
 std::vector<Kept> kept_choices(const std::string& checkpoint, const SavedChoices& saved,
                                const std::filesystem::path& folder) {
   std::vector<Kept> kept;

@@ -24,8 +24,8 @@ using operation::Collective;
 
 namespace {
 
-/// The memory in which a host's communicators receive what they sum. It is found with pools of the same class as the
-/// communicators have.
+/// The memory in which a host's communicators receive what they sum. The memory is found with pools of the same class
+/// as the communicators have.
 class Pools {
  public:
   /// `by_messages`: exchanges by parts are messages, because hosts carry a device's step.

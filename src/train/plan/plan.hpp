@@ -20,8 +20,8 @@
 
 namespace shard8::train {
 
-/// The number of calls in a step, for each kind of collective that a rank takes part in. It is what
-/// profile::CollectiveLog counts in a run.
+/// The number of calls in a step, for each kind of collective that a rank takes part in. profile::CollectiveLog counts
+/// the same traffic in a run.
 using Traffic = std::map<profile::CollectiveKey, std::uint64_t>;
 
 /// The traffic of the rank at setup.place in a step that is neither the first nor the last, from the step's operations.
@@ -47,7 +47,7 @@ struct Plan {
   std::size_t reduction_buffers = 0;
   std::size_t user_buffers = 0;  ///< bytes of UserBuffers on a rank
   std::size_t nccl = 0;          ///< bytes of a device that NCCL takes if all ranks are on one node; hosts: 0
-  /// Of a run that may write checkpoints (deck::CheckpointConfig::dir), else 0.
+  /// The sizes of a checkpoint, for a run that may write checkpoints (deck::CheckpointConfig::dir); else 0.
   struct Checkpoint {
     /// Host memory of rank 0 for copies of the state; no rank needs more. On a device it is pinned. On hosts it is
     /// taken as far as the state changes before it is written.
@@ -66,19 +66,19 @@ struct Plan {
   std::int64_t parameters = 0;       ///< of the whole model
   std::int64_t tokens_per_step = 0;  ///< of the global batch
 
-  /// Of the memory in which a rank computes.
+  /// Bytes of the memory in which a rank computes.
   std::size_t total_bytes() const {
     return tensor::total(memory) + reduction_buffers + user_buffers + (device ? 0 : checkpoint.copies);
   }
-  /// What a rank needs of its device or of its node's memory: total_bytes(), and what NCCL takes beside it.
+  /// What a rank needs of its device or of its node's memory: total_bytes(), and what NCCL takes in addition.
   std::size_t needed_bytes() const { return total_bytes() + nccl; }
 };
 
 /// Bytes of a checkpoint of this setup. `state` may be laid out in measuring arenas.
 Plan::Checkpoint checkpoint_bytes(const Setup& setup, State& state);
 
-/// Makes the plan of a config from deck::load, in one process. It takes no arena's memory and communicates nothing.
-/// `threads`, the threads of a rank, size the kernels' workspace.
+/// Makes the plan of a config from deck::load, in one process. Making a plan takes no arena's memory and communicates
+/// nothing. `threads`, the threads of a rank, size the kernels' workspace.
 Plan make_plan(const deck::Config& config, int threads);
 
 /// The table that `shard8 plan` prints.
