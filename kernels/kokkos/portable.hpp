@@ -4,8 +4,8 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/quantize.hpp"
-#include "tensor/runtime.hpp"
 #include "tensor/operand.hpp"
+#include "tensor/runtime.hpp"
 #include "tensor/tensor.hpp"
 
 /// The portable forms of operators that NVIDIA's libraries or CUDA kernels replace on a GPU. kernels/device chooses

@@ -214,7 +214,9 @@ std::string range_of(const Sampled& s) {
   return s.samples > 0 ? fmt::format("{:.0f} to {:.0f}", s.min, s.max) : std::string("-");
 }
 
-OrderedJson json_of(const Sampled& s) { return {{"min", s.min}, {"mean", s.mean()}, {"max", s.max}, {"samples", s.samples}}; }
+OrderedJson json_of(const Sampled& s) {
+  return {{"min", s.min}, {"mean", s.mean()}, {"max", s.max}, {"samples", s.samples}};
+}
 
 OrderedJson json_of(const EnergyFigures::Row& row) {
   OrderedJson json{{"kind", name_of(row.kind)}, {"name", row.name}, {"host", row.host}, {"ranks", row.ranks}};
@@ -316,8 +318,9 @@ std::string to_text(const EnergyFigures& figures) {
 std::string to_json(const EnergyFigures& figures) {
   OrderedJson members = OrderedJson::object();
   if (figures.known()) {
-    OrderedJson energy{{"joules", figures.joules},
-                {"joules_per_step", figures.joules / static_cast<double>(std::max<std::int64_t>(figures.steps, 1))}};
+    OrderedJson energy{
+        {"joules", figures.joules},
+        {"joules_per_step", figures.joules / static_cast<double>(std::max<std::int64_t>(figures.steps, 1))}};
     if (figures.tokens > 0) energy["joules_per_token"] = figures.joules / figures.tokens;
     energy["mean_watts"] = figures.watts();
     energy["seconds"] = figures.seconds;
