@@ -34,6 +34,10 @@ struct Pingpong {
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
 };
 
+using Bf16 = cutlass::bfloat16_t;
+using E4m3 = cutlass::float_e4m3_t;
+using E5m2 = cutlass::float_e5m2_t;
+using cute::GMMA::Major;
 using RowMajor = cutlass::layout::RowMajor;
 using ColumnMajor = cutlass::layout::ColumnMajor;
 

@@ -5,11 +5,6 @@
 namespace shard8::kernels::cuda {
 namespace {
 
-using Bf16 = cutlass::bfloat16_t;
-using E4m3 = cutlass::float_e4m3_t;
-using E5m2 = cutlass::float_e5m2_t;
-using cute::GMMA::Major;
-
 template <class RightLayout>
 using Bf16Kernel = GroupedKernel<Bf16, RowMajor, Bf16, RightLayout, Bf16, false, TileOf<Bf16, 128, 256>, Cooperative>;
 

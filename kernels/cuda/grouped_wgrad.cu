@@ -5,10 +5,6 @@
 namespace shard8::kernels::cuda {
 namespace {
 
-using Bf16 = cutlass::bfloat16_t;
-using E4m3 = cutlass::float_e4m3_t;
-using E5m2 = cutlass::float_e5m2_t;
-using cute::GMMA::Major;
 using Pair = cute::Shape<cute::_2, cute::_1, cute::_1>;
 
 template <class Cluster>

@@ -15,6 +15,7 @@
 #include "deck/config.hpp"
 #include "profile/energy.hpp"
 #include "tensor/runtime.hpp"
+#include "train/device.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::app {

@@ -21,6 +21,7 @@
 #include "deck/overlap.hpp"
 #include "io/file.hpp"
 #include "kernels/libraries.hpp"
+#include "train/device.hpp"
 #include "train/setup.hpp"
 #include "train/state.hpp"
 

@@ -14,6 +14,7 @@
 #include "deck/choices.hpp"
 #include "kernels/libraries.hpp"
 #include "train/algorithms.hpp"
+#include "train/device.hpp"
 #include "train/inputs.hpp"
 #include "train/plan/plan.hpp"
 #include "train/setup.hpp"

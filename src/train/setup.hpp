@@ -2,22 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "base/axes.hpp"
-#include "comm/device.hpp"
-#include "comm/mesh.hpp"
 #include "deck/config.hpp"
 #include "deck/layout.hpp"
 #include "fsdp/weight_forms.hpp"
 #include "model/dims.hpp"
 #include "model/parameters.hpp"
 #include "operation/executor.hpp"
-#include "profile/step_timer.hpp"
-#include "tensor/runtime.hpp"
 
 namespace shard8::train {
 
@@ -60,25 +53,5 @@ std::vector<int> record_step(const Setup& setup, const StepOfRun& step, const op
                              const operation::Recorder::Calls& calls = {});
 /// The operations of Trainer::step as a list.
 operation::Operations record_step(const Setup& setup, const StepOfRun& step = {});
-
-/// A clock that times steps on `exec`: on hosts the host's clock; on a device events in the stream of `exec`, which are
-/// read once the step is over.
-std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
-
-/// Throws Error(environment), with the bytes that are needed and free, when this rank's device has not enough free
-/// memory for a run. Does nothing on hosts. Looks at this rank's device only; communicates nothing.
-void check_device_memory(const Setup& setup);
-
-/// Whether the ranks of every expert group of the mesh can write to each other's memory. Otherwise no exchange of
-/// experts overlaps with products. Collective over the mesh.
-bool can_push_rows(const comm::Mesh& mesh);
-/// What a run and a benchmark say if can_push_rows() is false.
-inline constexpr auto kCannotPushRows = "not all ranks of an expert group can write to each other's memory";
-
-/// What CUDA calls this rank's device: "NVIDIA H200"; empty on hosts.
-std::string device_name();
-/// The name of this rank's device, and the versions of driver, cuda, cublaslt, cudnn and nccl, in this order. The texts
-/// are empty on hosts. `device` is that of the communicator `world`; null on hosts.
-std::vector<std::pair<std::string, std::string>> gpu_versions(const comm::Device* device);
 
 }  // namespace shard8::train

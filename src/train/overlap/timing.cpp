@@ -19,6 +19,7 @@
 #include "tensor/runtime.hpp"
 #include "tensor/transfer.hpp"
 #include "train/algorithms.hpp"
+#include "train/device.hpp"
 #include "train/overlap/choice.hpp"
 #include "train/plan/plan.hpp"
 #include "train/setup.hpp"
