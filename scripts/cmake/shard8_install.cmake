@@ -82,8 +82,10 @@ if(TARGET shard8_yaml_cpp)
 endif()
 install(TARGETS ${shard8_public} ${shard8_with_public} EXPORT shard8_targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+# Without deck/device.hpp, which needs Kokkos.
 foreach(folder IN ITEMS base deck io)
-  install(DIRECTORY "src/${folder}/" DESTINATION include/shard8/${folder} FILES_MATCHING PATTERN "*.hpp")
+  install(DIRECTORY "src/${folder}/" DESTINATION include/shard8/${folder} FILES_MATCHING PATTERN "*.hpp"
+    REGEX "/deck/device\\.hpp$" EXCLUDE)
 endforeach()
 install(FILES src/profile/phase.hpp DESTINATION include/shard8/profile)  # deck/config.hpp includes it
 install(EXPORT shard8_targets NAMESPACE shard8:: FILE shard8-targets.cmake DESTINATION "${shard8_package}")

@@ -20,6 +20,7 @@
 #include "comm/agree.hpp"
 #include "comm/device.hpp"
 #include "comm/mesh.hpp"
+#include "deck/device.hpp"
 #include "deck/load.hpp"
 #include "deck/number.hpp"
 #include "deck/overlap.hpp"

@@ -21,7 +21,7 @@
 #include "base/log.hpp"
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
 #include "deck/load.hpp"

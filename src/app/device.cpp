@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
+#include "deck/device.hpp"
 
 #if defined(SHARD8_CUDA)
 #include "comm/nccl/device.hpp"

@@ -25,6 +25,7 @@
 #include "comm/agree.hpp"
 #include "comm/environment.hpp"
 #include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "train/algorithms.hpp"
 #include "train/plan/plan.hpp"
 #include "train/training_file.hpp"

@@ -25,6 +25,7 @@
 #include "comm/agree.hpp"
 #include "data/batch.hpp"
 #include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "deck/written_files.hpp"
 #include "io/file.hpp"
 #include "profile/output_file.hpp"

@@ -14,6 +14,7 @@
 #include "comm/agree.hpp"
 #include "comm/node.hpp"
 #include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "deck/load.hpp"
 #include "profile/spread.hpp"
 #include "train/setup.hpp"

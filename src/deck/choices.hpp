@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "deck/config.hpp"
-#include "tensor/runtime.hpp"
 
 namespace shard8::deck {
 
@@ -88,18 +87,5 @@ struct Choices<CheckpointFiles> {
 template <class E>
 requires std::is_enum_v<E>
 constexpr std::string_view to_string(E value) { return Choices<E>::names[static_cast<std::size_t>(value)]; }
-
-/// Whether the steps of a deck run on devices. A deck that does not say so (mesh.device) runs where this program was
-/// built for, and so does a step without a deck: on_device({}). A step that runs elsewhere can be recorded, but not
-/// run.
-inline bool on_device(const MeshConfig& mesh) {
-  return mesh.device == Device::automatic ? tensor::kDevice : mesh.device == Device::cuda;
-}
-
-/// Whether hosts carry the collectives of a skeleton run, also those of a step that runs on devices: then only memory
-/// that collectives move exists.
-inline bool carried_by_hosts(const RunConfig& run) {
-  return run.skeleton == Skeleton::communication && !tensor::kDevice;
-}
 
 }  // namespace shard8::deck

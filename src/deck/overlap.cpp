@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "deck/layout.hpp"
 #include "deck/number.hpp"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deck/written_files.hpp"
 
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "deck/overlap.hpp"
 
 namespace shard8::deck {

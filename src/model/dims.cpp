@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "deck/overlap.hpp"
 
 namespace shard8::model {

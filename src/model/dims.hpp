@@ -7,8 +7,8 @@
 
 #include "comm/mesh.hpp"
 #include "comm/parts.hpp"
-#include "deck/choices.hpp"
 #include "deck/config.hpp"
+#include "deck/device.hpp"
 #include "profile/phase.hpp"
 #include "tensor/dtype.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/parts.hpp"
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "operation/operation.hpp"
 #include "profile/step_timer.hpp"
 #include "tensor/runtime.hpp"

@@ -11,7 +11,7 @@
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
 #include "comm/node.hpp"
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "kernels/libraries.hpp"
 #include "train/algorithms.hpp"
 #include "train/device.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "train/trainer.hpp"
 
 namespace shard8::train {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "comm/communicator.hpp"
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/gemm.hpp"

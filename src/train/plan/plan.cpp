@@ -11,7 +11,7 @@
 #include "checkpoint/writer.hpp"
 #include "comm/device.hpp"
 #include "comm/mpi/group.hpp"
-#include "deck/choices.hpp"
+#include "deck/device.hpp"
 #include "train/plan/plan.hpp"
 #include "train/setup.hpp"
 #include "train/skeleton_memory.hpp"
