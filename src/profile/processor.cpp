@@ -142,18 +142,7 @@ bool ProcessorFigures::busy() const {
 namespace {
 
 /// What ranks tell each other of their CPUs.
-enum Told : std::size_t {
-  kCpu,
-  kSwitches,
-  kWithout,
-  kPlaces,
-  kCpuSeconds,
-  kAllBusy,
-  kOwnCpu,
-  kWork,
-  kLeastWork,
-  kTold
-};
+enum Told : std::size_t { kCpu, kSwitches, kWithout, kPlaces, kCpuSeconds, kAllBusy, kOwnCpu, kWork, kSlowed, kTold };
 
 /// A number for the CPUs that a rank may use; 0 if others there are not known, or do not matter. A double holds it.
 double places(const MeasuredUse& use) {
@@ -191,21 +180,18 @@ ProcessorFigures processor_over_ranks(const MeasuredUse& mine, const Gather& gat
   values[kOwnCpu] = mine.end.cpu_s - mine.begin.cpu_s;
   if (mine.on_cpus) {
     values[kWork] = mine.speed.mean_s();
-    values[kLeastWork] = mine.speed.least_s();
+    values[kSlowed] = mine.speed.slowed();
   }
   std::array<std::vector<double>, kTold> told;
   for_each_gathered(values, gather, [&](std::size_t i, std::span<const double> by_rank) {
     told[i].assign(by_rank.begin(), by_rank.end());
   });
-  std::vector<double> slowed(told[kWork].size());
-  for (std::size_t r = 0; r < slowed.size(); ++r)
-    if (told[kLeastWork][r] > 0) slowed[r] = told[kWork][r] / told[kLeastWork][r] - 1;
   return {.cpu = told[kCpu],
           .switches_per_s = told[kSwitches],
           .without_core = told[kWithout],
           .others = others_of(told),
           .work_s = told[kWork],
-          .slowed = std::move(slowed)};
+          .slowed = told[kSlowed]};
 }
 
 std::string to_text(const ProcessorFigures& figures, const std::vector<std::string>& hosts) {
@@ -251,9 +237,9 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMost = 4;  ///< times the least that a sample may count
 
 /// Eight chains of shifts and additions. The compiler may not shorten them: it cannot see what the empty assembly does.
-[[gnu::noinline]] std::uint64_t fixed_work() {
+[[gnu::noinline]] std::uint64_t integer_work() {
   std::uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     a += a << 3, b ^= b >> 5, c += c << 2, d ^= d >> 9;
     e += e << 1, f ^= f >> 3, g += g << 3, h ^= h >> 6;
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h));
@@ -261,27 +247,63 @@ constexpr double kMost = 4;  ///< times the least that a sample may count
   return a ^ b ^ c ^ d ^ e ^ f ^ g ^ h;
 }
 
+using Vector [[gnu::vector_size(32)]] = float;
+constexpr std::size_t kVectors = 256;  ///< 8 KiB, so that the first cache has them
+constexpr std::size_t kChains = 8;     ///< as many as hide the latency of a multiplication and addition
+
+/// Eight chains of multiplications and additions, with one value from memory each: what a matrix product does.
+[[gnu::noinline]] float vector_work(const std::array<Vector, kVectors>& values, float factor) {
+  std::array<Vector, kChains> sums{};
+  for (int repeat = 0; repeat < 40; ++repeat)
+    for (std::size_t i = 0; i < kVectors; i += kChains)
+      for (std::size_t k = 0; k < kChains; ++k) sums[k] = sums[k] * factor + values[i + k];
+  float sum = 0;
+  for (const Vector& v : sums) sum += v[0];
+  return sum;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const Clock::time_point begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 }  // namespace
 
-double CoreSpeed::seconds_of_work() {
-  const Clock::time_point begin = Clock::now();
-  [[maybe_unused]] const volatile std::uint64_t result = fixed_work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+CoreSpeed::Work CoreSpeed::work() {
+  static const auto values = [] {
+    std::array<Vector, kVectors> all{};
+    for (Vector& v : all) v = v + 1.0f;
+    return all;
+  }();
+  return {.integers_s = seconds_of([] { [[maybe_unused]] const volatile std::uint64_t result = integer_work(); }),
+          .vectors_s = seconds_of([] { [[maybe_unused]] const volatile float result = vector_work(values, 0.5f); })};
 }
 
 void CoreSpeed::sample() {
   if (samples_ > 0 && Clock::now() - last_ < kBetween) return;
-  add(std::min(seconds_of_work(), seconds_of_work()));
+  const Work first = work(), second = work();
+  add({std::min(first.integers_s, second.integers_s), std::min(first.vectors_s, second.vectors_s)});
   last_ = Clock::now();
 }
 
-void CoreSpeed::add(double seconds) {
-  least_s_ = samples_ > 0 ? std::min(least_s_, seconds) : seconds;
-  sum_s_ += std::min(seconds, kMost * least_s_);
+void CoreSpeed::add(const Work& work) {
+  const std::array seconds{work.integers_s, work.vectors_s};
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    least_s_[i] = samples_ > 0 ? std::min(least_s_[i], seconds[i]) : seconds[i];
+    sum_s_[i] += std::min(seconds[i], kMost * least_s_[i]);
+  }
   ++samples_;
 }
 
-double CoreSpeed::mean_s() const { return samples_ > 0 ? sum_s_ / static_cast<double>(samples_) : 0; }
+double CoreSpeed::mean_s() const { return samples_ > 0 ? (sum_s_[0] + sum_s_[1]) / static_cast<double>(samples_) : 0; }
+
+double CoreSpeed::slowed() const {
+  double most = 0;
+  for (std::size_t i = 0; i < sum_s_.size(); ++i)
+    if (least_s_[i] > 0) most = std::max(most, sum_s_[i] / static_cast<double>(samples_) / least_s_[i] - 1);
+  return most;
+}
 
 void CpuSet::add(const CpuSet& other) {
   for (std::size_t i = 0; i < words.size(); ++i) words[i] |= other.words[i];

@@ -36,28 +36,34 @@ std::string node_identity();
 /// machine of the hypervisor, for instance) and a low clock slow a core, and no time that the system counts shows it.
 class CoreSpeed {
  public:
-  /// The piece of work, about 4 µs of integer instructions that are in no need of memory and of each other, so that
-  /// whatever shares the core slows them.
-  static double seconds_of_work();
+  /// Seconds of the parts of the work.
+  struct Work {
+    double integers_s = 0;  ///< about 2 µs of instructions that are in no need of memory and of each other
+    double vectors_s = 0;   ///< about 2 µs of multiplications and additions of fp32 vectors from the first cache
+  };
+  /// Does the work. Both parts, since what shares the core may use one kind of its units only: matrix products of a
+  /// neighbour double the time of vectors, and that of integers hardly changes.
+  static Work work();
 
-  /// Adds a sample: the shorter of two times of the work. Does nothing for kBetween after a sample, so that samples
+  /// Adds a sample: of each part the shorter of two times. Does nothing for kBetween after a sample, so that samples
   /// take about 0.1 % of the time.
   void sample();
-  /// Adds a sample of this time, in s.
-  void add(double seconds);
+  void add(const Work& work);
 
   std::int64_t samples() const { return samples_; }
-  /// Mean and least over the samples in s, each sample counted with at most 4 times the least (a thread that lost its
-  /// core meanwhile tells nothing of the core). 0 without samples.
+  /// Mean and least over the samples of the time of both parts in s, each sample of a part counted with at most 4 times
+  /// its least (a thread that lost its core meanwhile tells nothing of the core). 0 without samples.
   double mean_s() const;
-  double least_s() const { return least_s_; }
+  double least_s() const { return least_s_[0] + least_s_[1]; }
+  /// The mean over the least time, less 1, of the part that was slowed more. 0 without samples.
+  double slowed() const;
 
  private:
   static constexpr std::chrono::milliseconds kBetween{10};
 
   std::chrono::steady_clock::time_point last_{};
   std::int64_t samples_ = 0;
-  double sum_s_ = 0, least_s_ = 0;
+  std::array<double, 2> sum_s_{}, least_s_{};  ///< by part
 };
 
 /// CPUs, and the time that was taken of them since the system started.
@@ -108,8 +114,8 @@ struct ProcessorFigures {
   /// The share of the time of a rank's CPUs that programs of other jobs took, the system for them, or other machines of
   /// a hypervisor. Equal for ranks of a node that may use the same CPUs. 0 where it is not known.
   std::vector<double> others{};
-  /// What CoreSpeed found on the rank's core: the mean time of its work in s, and that over the least, less 1. 0 where
-  /// it is not known. Ranks that compute on devices have none.
+  /// What CoreSpeed found on the rank's core: mean_s() and slowed(). 0 where they are not known. Ranks that compute on
+  /// devices have none.
   std::vector<double> work_s{}, slowed{};
 
   /// The rank that was longest without a core, the lowest of several.

@@ -412,7 +412,7 @@ TEST(Summary, has_the_processor_and_the_time_in_flight) {
   with.processor =
       MeasuredUse{.threads = 1, .begin = {.waited_s = 1}, .end = {.cpu_s = 1, .switches = 30, .waited_s = 2}};
   with.processor->end.at = with.processor->begin.at + std::chrono::seconds(4);
-  for (const double work_s : {0.25, 0.375}) with.processor->speed.add(work_s);
+  for (const double work_s : {0.25, 0.375}) with.processor->speed.add({work_s, 0});
   const SummaryInput none{};
   const auto s = ordered_json::parse(to_json(Job().reports(3, with)[0], none));
   const std::vector<double> quarter(4, 0.25), switches(4, 7.5), work(4, 0.3125);

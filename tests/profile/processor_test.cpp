@@ -156,7 +156,7 @@ TEST(Processor, is_reported_over_ranks) {
 /// A rank on whose core the fixed piece of work took these times.
 MeasuredUse with_work(std::vector<double> seconds) {
   MeasuredUse use = use_of(15, 0, 0);
-  for (const double s : seconds) use.speed.add(s);
+  for (const double s : seconds) use.speed.add({s, 0});
   return use;
 }
 
@@ -180,10 +180,13 @@ TEST(Processor, cores_that_something_slows) {
 TEST(CoreSpeed, mean_and_least_of_samples) {
   CoreSpeed speed;
   EXPECT_EQ(speed.mean_s(), 0);
-  for (const double s : {5e-6, 4e-6, 6e-6, 1e-3}) speed.add(s);  // the last one lost its core: it counts 16 µs
+  for (const double s : {5e-6, 4e-6, 6e-6, 1e-3}) speed.add({s, 2e-6});  // the last one lost its core: it counts 16 µs
   EXPECT_EQ(speed.samples(), 4);
-  EXPECT_EQ(speed.least_s(), 4e-6);
-  EXPECT_NEAR(speed.mean_s(), (5e-6 + 4e-6 + 6e-6 + 16e-6) / 4, 1e-18);
+  EXPECT_EQ(speed.least_s(), 6e-6);
+  EXPECT_NEAR(speed.mean_s(), 2e-6 + (5e-6 + 4e-6 + 6e-6 + 16e-6) / 4, 1e-18);
+  EXPECT_NEAR(speed.slowed(), (5 + 4 + 6 + 16) / 16.0 - 1, 1e-12);
+  for (int i = 0; i < 12; ++i) speed.add({4e-6, 8e-6});  // now vectors were slowed more
+  EXPECT_NEAR(speed.slowed(), (4 * 2 + 12 * 8) / 32.0 - 1, 1e-12);
 }
 
 /// Samples that are asked for all the time take little of it, and the work is the same each time.
@@ -195,7 +198,12 @@ TEST(CoreSpeed, of_this_core) {
   EXPECT_GT(speed.least_s(), 0.2e-6);
   EXPECT_LT(speed.least_s(), 200e-6);
   double least = 1;
-  for (int i = 0; i < 100; ++i) least = std::min(least, CoreSpeed::seconds_of_work());
+  for (int i = 0; i < 100; ++i) {
+    const CoreSpeed::Work work = CoreSpeed::work();
+    EXPECT_GT(work.integers_s, 0);
+    EXPECT_GT(work.vectors_s, 0);
+    least = std::min(least, work.integers_s + work.vectors_s);
+  }
   EXPECT_LT(least, 2 * speed.least_s());
   EXPECT_GT(least, speed.least_s() / 2);
 }

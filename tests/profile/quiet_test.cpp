@@ -95,6 +95,20 @@ TEST(Compared, no_time_of_cores_that_changed_their_speed_is_judged) {
     for (const std::string& note : of_uneven.notes)
       EXPECT_NE(note.find(": something unseen slowed its cores by 11.0 % ("), std::string::npos) << note;
   }
+  // What cores may have done is no part of a difference: the margin is larger by twice the slowdown.
+  const auto [even, other] = with_work(4e-6);
+  auto uneven = other;
+  uneven.core_slowed = 0.03;
+  const Comparison quiet = compare_runs(even, other, {}), slowed = compare_runs(even, uneven, {});
+  for (const auto& [kind, name] : {std::pair("step", "mean"), {"rate", "of a rank"}}) {
+    const ComparedFigure &before = figure(quiet, kind, name), &after = figure(slowed, kind, name);
+    EXPECT_NEAR((*after.margin - *before.margin) / before.a.value(), 0.06, 1e-9) << name;
+  }
+  uneven.mean_s = 1.05 * even.mean_s;
+  uneven.known = even.known->of(uneven.mean_s);
+  const Comparison of_cores = compare_runs(even, uneven, {});
+  EXPECT_EQ(figure(of_cores, "step", "mean").verdict, ComparedFigure::Verdict::within);
+  EXPECT_EQ(figure(of_cores, "step", "mean").confidence, 0);
   // As a summary has it: the slowest rank's.
   copy.change([](Json& summary) {
     summary["processor"] = {{"busy", false}, {"core_work_s", {4e-6, 5e-6}}, {"core_slowed", {0, 0.1}}};

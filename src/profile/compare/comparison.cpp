@@ -15,7 +15,7 @@ using Verdict = ComparedFigure::Verdict;
 
 /// The least share of the limit, and of a step, by which a phase must change. Chosen: a small phase may change much
 /// from run to run, and nobody would notice.
-constexpr double kLeastShare = 0.1;
+constexpr double kLeastShare = 0.2;
 
 /// The chances that the step (and the rate, which is the same time) and that some phase of two equal runs are called
 /// different. Chosen: the step is looked at first, and with 3 % a slowdown of 3 % is still found in 95 % of pairs of
@@ -139,11 +139,9 @@ class Figures {
     }
     if (!a_.known || !b_.known) return kind;
     const StepMean of_a = a_.known->of(1 / a), of_b = b_.known->of(1 / b);
-    const MeanDifference difference = difference_of(of_a, of_b);
-    figure.confidence = difference.confidence();
-    const double margin = difference.margin(1 - kChanceOfStep);
-    figure.margin = margin * a * a;  // d(1/t) = dt/t²
-    if (quiet_) figure.verdict = judge(of_a.mean, of_b.mean, percent_, margin);
+    know(figure, difference_of(of_a, of_b), of_a.mean, 1 - kChanceOfStep);
+    if (quiet_) figure.verdict = judge(of_a.mean, of_b.mean, percent_, *figure.margin);
+    *figure.margin *= a * a;  // d(1/t) = dt/t²
     return kind;
   }
 
@@ -260,12 +258,19 @@ class Figures {
   }
 
   /// Judges two means, where a difference up to `least` does not count.
+  /// The margin and the confidence of a difference of times. What cores that did not keep their speed may have done to
+  /// either mean is no part of the difference.
+  void know(ComparedFigure& figure, MeanDifference difference, double mean, double confidence) const {
+    const double by_cores = kCoresToSteps * std::max(a_.core_slowed, b_.core_slowed) * mean;
+    figure.margin = difference.margin(confidence) + by_cores;
+    difference.difference = std::max(0.0, std::abs(difference.difference) - by_cores);
+    figure.confidence = difference.confidence();
+  }
+
   void judge_means(ComparedFigure& figure, const std::optional<StepMean>& a, const std::optional<StepMean>& b,
                    double confidence, double least = 0) const {
     if (!a || !b || !steps_alike_) return;
-    const MeanDifference difference = difference_of(*a, *b);
-    figure.margin = difference.margin(confidence);
-    figure.confidence = difference.confidence();
+    know(figure, difference_of(*a, *b), a->mean, confidence);
     if (quiet_) figure.verdict = judge(a->mean, b->mean, percent_, std::max(*figure.margin, least));
   }
 

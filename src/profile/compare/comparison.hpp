@@ -133,6 +133,10 @@ inline constexpr double kSpeedsDiffer = 0.02;
 /// (kSpeedsDiffer) were called different, by up to 7 %; with this bound see docs/results/tests.json,
 /// equal_runs_unquiet.
 inline constexpr double kUnevenSpeed = 0.1;
+/// The margin of a time is larger by so many times the share by which cores were slowed (RecordedRun::core_slowed), of
+/// the run whose cores were slowed more. Chosen: a step may be slowed more than the fixed piece of work. Measured:
+/// docs/results/tests.json, equal_runs_unquiet.
+inline constexpr double kCoresToSteps = 2;
 
 struct CompareLimits {
   double percent = 5;            ///< of a time, a rate, memory or bytes
@@ -209,12 +213,13 @@ struct Comparison {
 
 /// Compares run b with run a. Judged times are means over the measured steps: of the step, of a token (the rate) and of
 /// phases. A difference of judged times counts if it is larger than its margin, which comes from the errors of both
-/// means (mean_of_steps): slower or faster within `percent`, worse or better beyond. A phase also has to change by
-/// `percent` / 10 per cent of the step. The margins hold together with the probability kCompareConfidence. Planned
-/// memory and bytes of collectives are worse if they grow by more than `percent`. Percentiles, times of single
-/// exchanges and collectives, measured memory and casts are not judged. Times of steps are not judged if the runs have
-/// other numbers of tokens a step or of ranks, and no time is judged if the machine of a run was busy, or its cores
-/// were not of one speed, in both or in one of them (kSpeedsDiffer, kUnevenSpeed).
+/// means (mean_of_steps) and from what cores that did not keep their speed may have done (kCoresToSteps): slower or
+/// faster within `percent`, worse or better beyond. A phase also has to change by `percent` / 5 per cent of the step.
+/// The margins hold together with the probability kCompareConfidence. Planned memory and bytes of collectives are worse
+/// if they grow by more than `percent`. Percentiles, times of single exchanges and collectives, measured memory and
+/// casts are not judged. Times of steps are not judged if the runs have other numbers of tokens a step or of ranks, and
+/// no time is judged if the machine of a run was busy, or its cores were not of one speed, in both or in one of them
+/// (kSpeedsDiffer, kUnevenSpeed).
 ///
 /// In a projection the step and the rate have a band instead of an error: a measured mean in it is within, and beyond
 /// it `percent` decides; of two projections the bands have to overlap. Phases and losses are not judged then, and what
