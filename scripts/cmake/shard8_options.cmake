@@ -4,6 +4,7 @@
 # the two interface targets below. Nothing here is a global flag.
 
 option(SHARD8_TESTS "Build the tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
+option(SHARD8_UNITY "Compile the sources of a folder eight at a time: most of their time is that of shared headers" ON)
 option(SHARD8_INSTALL "Offer installation (cmake --install)" ${PROJECT_IS_TOP_LEVEL})
 set(SHARD8_MARCH "native" CACHE STRING
   "Instruction set, as in -march=...; empty for the compiler's own default")

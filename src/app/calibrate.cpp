@@ -52,7 +52,7 @@ constexpr double kWarmupOnDevice_s = 10, kWarmupOnHosts_s = 1;
 constexpr std::uint64_t kLeastMemory = std::uint64_t{1} << 20, kMostMemoryOnHosts = std::uint64_t{256} << 20,
                         kMostMemoryOnDevice = std::uint64_t{16} << 30;
 /// Bytes of the largest collective.
-constexpr std::uint64_t kMostOnDevice = std::uint64_t{1} << 30, kMostOnHosts = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostBytesOnDevice = std::uint64_t{1} << 30, kMostBytesOnHosts = std::uint64_t{64} << 20;
 
 double seconds_until(Clock::time_point end) { return std::chrono::duration<double>(end - Clock::now()).count(); }
 
@@ -196,8 +196,8 @@ class Calibration {
     CollectiveTimer timer(job_.runtime.exec());
     std::vector<machine::CollectiveTime> collectives;
     if (world_.size() > 1) {
-      collectives =
-          bench::time_collectives(world_, std::ref(timer), tensor::kDevice ? kMostOnDevice : kMostOnHosts, end_);
+      collectives = bench::time_collectives(world_, std::ref(timer),
+                                            tensor::kDevice ? kMostBytesOnDevice : kMostBytesOnHosts, end_);
       logger_.info("{} of collectives alone",
                    base::count(static_cast<std::int64_t>(collectives.size()), "time", "times"));
       const int nodes = world_.placement().nodes();

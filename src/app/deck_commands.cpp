@@ -17,6 +17,7 @@
 #include "app/device.hpp"
 #include "app/process.hpp"
 #include "app/refusals.hpp"
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/plain_file.hpp"
@@ -215,8 +216,6 @@ std::string other_ranks(const DeckArguments& arguments, std::int64_t ranks) {
   return {};
 }
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
-
 int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int threads) {
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
   const std::uint64_t most = arguments.fit.empty() ? 0 : bytes_of(arguments.fit, "shard8 plan: --fit");
@@ -231,7 +230,7 @@ int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int
         base::count(ranks, "rank", "ranks"), sweep.too_large, arguments.fit.empty() ? "-" : arguments.fit,
         sweep.too_large == 0 ? ""
                              : fmt::format(" (the smallest need is {:.4g} GiB a rank)",
-                                           static_cast<double>(sweep.least_left_out) / kGiB),
+                                           static_cast<double>(sweep.least_left_out) / base::kGiB),
         sweep.refused, sweep.why.empty() ? "; give a larger --fit or more --ranks" : "; the first:\n", sweep.why);
   if (arguments.json)
     fmt::print("{}\n", train::to_json(sweep));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 /// Marks an inline function that runs on hosts and, compiled by a device's compiler, on devices as well. The macro does
@@ -22,6 +23,15 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
+}
+
+inline constexpr double kGiB = 1024.0 * 1024 * 1024;  ///< bytes
+
+/// The mean of values, 0 without any.
+inline double mean_of(std::span<const double> values) {
+  double sum = 0;
+  for (const double x : values) sum += x;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
 /// The divisors of `n` >= 1 in ascending order, found in √n steps.

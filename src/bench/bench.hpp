@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -18,6 +19,17 @@
 #include "train/checkpoints.hpp"
 
 namespace shard8::bench {
+
+/// Seconds of the steady clock since `begin`.
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Whether a collective finds what it is given where it puts its result. Then nccl-tests' times in place are those of
+/// shard8's collective.
+inline bool in_place(profile::Collective op) {
+  return op != profile::Collective::all_to_all && op != profile::Collective::send_receive;
+}
 
 struct OverlapSettings {
   int blocks = 5;        ///< how often all variants of a row are timed

@@ -48,11 +48,6 @@ void require_size(double bytes, const std::string& place);
 /// none for forms whose ranks contribute different amounts (alltoallv), for blocks and for neighborhoods.
 std::optional<profile::Collective> operation_in(const std::string& text);
 
-/// Whether nccl-tests' times in place are those of shard8's collective.
-inline bool in_place(profile::Collective op) {
-  return op != profile::Collective::all_to_all && op != profile::Collective::send_receive;
-}
-
 /// A file that is being read. A `place` is a part of the file as errors name it: "all_gather.txt:7".
 struct Import {
   std::string file, text;

@@ -18,17 +18,17 @@ namespace shard8::bench {
 namespace {
 
 using profile::Collective;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 using base::json_list;
 using base::json_value_or;
 
-const Json kNoMembers = Json::object(), kNoValues = Json::array();
+const PlainJson kNoMembers = PlainJson::object(), kNoValues = PlainJson::array();
 
-const Json& member_or(const Json& object, const char* key, const Json& otherwise) {
+const PlainJson& member_or(const PlainJson& object, const char* key, const PlainJson& otherwise) {
   return base::json_object(object).contains(key) ? object[key] : otherwise;
 }
 
-double number_at(const Json& object, const char* key, const std::string& place) {
+double number_at(const PlainJson& object, const char* key, const std::string& place) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number() || !(found->get<double>() > 0))
     refuse_import(place,
@@ -38,7 +38,7 @@ double number_at(const Json& object, const char* key, const std::string& place) 
   return found->get<double>();
 }
 
-std::int64_t whole_at(const Json& object, const char* key, const std::string& place) {
+std::int64_t whole_at(const PlainJson& object, const char* key, const std::string& place) {
   constexpr double kMost = 1e9;  // chosen: above any number of ranks and any extent of a product
   const double value = number_at(object, key, place);
   if (value > kMost || value != std::floor(value))
@@ -48,16 +48,16 @@ std::int64_t whole_at(const Json& object, const char* key, const std::string& pl
 }
 
 /// Error(deck) if a number of wrong elements is there and is not 0.
-void require_right(const Json& object, const char* key, const std::string& place) {
+void require_right(const PlainJson& object, const char* key, const std::string& place) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null() || (found->is_number() && found->get<double>() == 0)) return;
   refuse_import(place, fmt::format("{} is {}: data came out wrong", key, base::quotable(found->dump())), kMeasureAgain);
 }
 
 /// The ranks of each host. `devices` has one entry for each process, and a process may use several devices.
-void read_shape(Import& import, const Json& json) {
-  const Json& config = base::json_object(member_or(json, "config", kNoMembers));
-  const Json& devices =
+void read_shape(Import& import, const PlainJson& json) {
+  const PlainJson& config = base::json_object(member_or(json, "config", kNoMembers));
+  const PlainJson& devices =
       json_list(config.contains("devices") ? config["devices"] : member_or(json, "devices", kNoValues));
   std::int64_t each = 1;
   for (const char* const key : {"ngpus", "nthreads"})
@@ -65,7 +65,7 @@ void read_shape(Import& import, const Json& json) {
   std::map<std::string, std::int64_t> ranks_of;
   const std::string place = import.file + ": devices";
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    const Json& device = devices[i];
+    const PlainJson& device = devices[i];
     const std::string host = json_value_or<std::string>(device, "hostname", "");
     if (host.empty()) refuse_import(fmt::format("{}[{}]", place, i), "it has no hostname", kMeasureAgain);
     ranks_of[host] += each;
@@ -76,10 +76,10 @@ void read_shape(Import& import, const Json& json) {
   import.set_shape(ranks_of, place);
 }
 
-void read_nccl_json(Import& import, const Json& json) {
+void read_nccl_json(Import& import, const PlainJson& json) {
   read_shape(import, json);
   std::optional<Collective> op;
-  const Json& arguments = member_or(json, "args", kNoValues);
+  const PlainJson& arguments = member_or(json, "args", kNoValues);
   if (arguments.is_array() && !arguments.empty() && arguments[0].is_string()) {
     std::string program = arguments[0].get<std::string>();
     program = program.substr(program.find_last_of('/') + 1);
@@ -91,7 +91,7 @@ void read_nccl_json(Import& import, const Json& json) {
   if (!op) op = import.operation_of_name();
   import.need_shape();
   std::size_t i = 0;
-  for (const Json& row : json["results"]) {
+  for (const PlainJson& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
     if (!row.is_object()) refuse_import(place, "it is no object");
     const auto experiment = json_value_or<std::string>(row, "experiment_name", "");
@@ -116,7 +116,7 @@ void read_nccl_json(Import& import, const Json& json) {
 
 /// The product that a row of `bench gemm` means: its factors' formats and how they lie tell which of a layer's products
 /// it is. A product of 128-blocks that may be a forward one or a gradient's is both.
-std::vector<operation::Product> products_of(const Json& row, const std::string& place) {
+std::vector<operation::Product> products_of(const PlainJson& row, const std::string& place) {
   static const std::regex kForm(
       R"((\w+) \((\d+), (\d+)\) (\+?=) (\w+)(?:/(\w+))? \((\d+), (\d+)\)((?:ᵀ)?) x (\w+)(?:/(\w+))? \((\d+), (\d+)\)((?:ᵀ)?).*)");
   std::smatch m;
@@ -174,9 +174,9 @@ std::vector<operation::Product> products_of(const Json& row, const std::string& 
                 fmt::format("factors scaled '{}' and '{}' are not products of a training", m[6].str(), m[11].str()));
 }
 
-void read_gemm(Import& import, const Json& json) {
+void read_gemm(Import& import, const PlainJson& json) {
   std::size_t i = 0;
-  for (const Json& row : json_list(member_or(json, "rows", kNoValues))) {
+  for (const PlainJson& row : json_list(member_or(json, "rows", kNoValues))) {
     const std::string place = fmt::format("{}: rows[{}]", import.file, i++);
     if (!row.is_object()) refuse_import(place, "it is no object");
     if (!row.contains("product_ms") || row["product_ms"].is_null()) continue;  // was not timed
@@ -185,14 +185,14 @@ void read_gemm(Import& import, const Json& json) {
   }
 }
 
-void read_bench_collectives(Import& import, const Json& json) {
+void read_bench_collectives(Import& import, const PlainJson& json) {
   import.any_distance = true;
-  const Json& schema = member_or(json, "schema", kNoValues);
+  const PlainJson& schema = member_or(json, "schema", kNoValues);
   if (schema.is_number() && schema != kCollectivesSchema)
     refuse_import(import.file + ": schema",
                   fmt::format("it is {}, this program reads {}", schema.dump(), kCollectivesSchema), kMeasureAgain);
   std::size_t i = 0;
-  for (const Json& row : json["results"]) {
+  for (const PlainJson& row : json["results"]) {
     const std::string place = fmt::format("{}: results[{}]", import.file, i++);
     const std::string name = json_value_or<std::string>(row, "operation", "");
     const std::optional<Collective> op = operation_in(name);
@@ -215,19 +215,19 @@ void read_bench_collectives(Import& import, const Json& json) {
 }  // namespace
 
 void read_json(Import& import) {
-  Json json;
+  PlainJson json;
   try {
-    json = Json::parse(import.text);
-  } catch (const Json::parse_error& e) {
+    json = PlainJson::parse(import.text);
+  } catch (const PlainJson::parse_error& e) {
     const auto end = import.text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, import.text.size()));
     refuse_import(fmt::format("{}:{}", import.file, 1 + std::count(import.text.begin(), end, '\n')), "it is no JSON");
-  } catch (const Json::exception& e) {
+  } catch (const PlainJson::exception& e) {
     refuse_import(import.file, fmt::format("it has a number that is too large ({})", base::text_of_json(e)),
                   kMeasureAgain);
   }
   const auto read = [&] {
     if (json_value_or<std::string>(json, "bench", "") == "gemm") return read_gemm(import, json);
-    const Json& results = json_list(member_or(json, "results", kNoValues));
+    const PlainJson& results = json_list(member_or(json, "results", kNoValues));
     if (results.empty()) refuse_import(import.file, "it has no results");
     if (results[0].contains("operation")) return read_bench_collectives(import, json);
     return read_nccl_json(import, json);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "bench/bench.hpp"
 #include "bench/calibrate_import.hpp"
 
 namespace shard8::bench {

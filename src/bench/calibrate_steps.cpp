@@ -23,10 +23,8 @@
 namespace shard8::bench {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// A number that rank 0 decides.
 std::int64_t decided_by_root(const comm::Communicator& world, std::int64_t mine) {
@@ -52,9 +50,9 @@ std::map<std::string, std::array<int, 2>> shapes_of(const comm::Mesh& mesh) {
 }
 
 std::string text_of(const RankTimes& times) {
-  Json work = Json::array(), collectives = Json::array();
+  PlainJson work = PlainJson::array(), collectives = PlainJson::array();
   for (const auto& [key, calls] : times.work) {
-    Json rows = Json::array();
+    PlainJson rows = PlainJson::array();
     // Evenly over all calls, where there are more than are kept.
     const std::size_t kept = std::min(calls.size(), DeckTimes::kMostCalls);
     for (std::size_t i = 0; i < kept; ++i) {
@@ -66,26 +64,26 @@ std::string text_of(const RankTimes& times) {
   for (const TracedCollective& c : times.collectives)
     collectives.push_back(
         {static_cast<int>(c.op), c.nodes, c.ranks, c.bytes, c.seconds, c.shared, c.link_s, c.link_shared});
-  return Json{{"work", work},
-              {"collectives", collectives},
-              {"computed", times.computed_s},
-              {"besides", times.besides_s},
-              {"total", times.total_s},
-              {"issue", times.issue_s},
-              {"left_out", times.left_out}}
+  return PlainJson{{"work", work},
+                   {"collectives", collectives},
+                   {"computed", times.computed_s},
+                   {"besides", times.besides_s},
+                   {"total", times.total_s},
+                   {"issue", times.issue_s},
+                   {"left_out", times.left_out}}
       .dump();
 }
 
 RankTimes times_from(const std::string& text) {
-  const Json json = Json::parse(text);
+  const PlainJson json = PlainJson::parse(text);
   RankTimes times;
-  for (const Json& row : json["work"]) {
+  for (const PlainJson& row : json["work"]) {
     WorkKey key{static_cast<machine::Load>(row[0].get<int>()), row[1].get<std::string>(),
                 row[2].get<std::array<std::int64_t, 12>>()};
     std::vector<TracedCall>& calls = times.work[key];
-    for (const Json& c : row[3]) calls.push_back({c[0], {.share = c[1]}, c[2]});
+    for (const PlainJson& c : row[3]) calls.push_back({c[0], {.share = c[1]}, c[2]});
   }
-  for (const Json& c : json["collectives"])
+  for (const PlainJson& c : json["collectives"])
     times.collectives.push_back({.op = static_cast<profile::Collective>(c[0].get<int>()),
                                  .nodes = c[1],
                                  .ranks = c[2],

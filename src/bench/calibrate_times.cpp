@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/arithmetic.hpp"
 #include "base/text.hpp"
 #include "bench/calibrate.hpp"
 #include "profile/spread.hpp"
@@ -92,10 +93,6 @@ double robust_deviation(const std::vector<double>& values) {
   return (profile::percentile(values, 84.13) - profile::percentile(values, 15.87)) / 2;
 }
 
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 /// The seconds by which each rank comes late to the collectives of a deck that no rank overlaps with computation: a
 /// call takes the longer, the earlier a rank comes. A rank that computes more slowly than others comes late to the same
 /// call in every step, which is spread.ranks: the rank's mean over the steps is taken off, call by call. Empty if
@@ -157,11 +154,11 @@ void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int sour
   for (const DeckTimes& deck : decks) {
     std::vector<double> means, deviations;
     for (const RankTimes& rank : deck.ranks) {
-      means.push_back(mean_of(rank.computed_s));
+      means.push_back(base::mean_of(rank.computed_s));
       if (rank.computed_s.size() > 1) deviations.push_back(robust_deviation(rank.computed_s) / median(rank.computed_s));
     }
-    if (means.size() > 1) ranks.push_back(standard_deviation(means) / mean_of(means));
-    if (!deviations.empty()) steps.push_back(mean_of(deviations));
+    if (means.size() > 1) ranks.push_back(standard_deviation(means) / base::mean_of(means));
+    if (!deviations.empty()) steps.push_back(base::mean_of(deviations));
   }
   // More than the mean is no spread of equal work; a machine file has none above 1.
   const auto set = [&](machine::Figure& figure, std::vector<double> values, const char* of) {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/plain_file.hpp"
 #include "checkpoint/reader.hpp"
@@ -44,8 +45,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kEvery = 1000000;
 /// run.steps of the deck: for how many steps the timer reserves memory. More steps may be trained.
 constexpr std::int64_t kSteps = 1000;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// A folder that rank 0 makes and removes.
 class Folder {
@@ -344,12 +343,6 @@ std::vector<Row> rows_of(const CheckpointBench& bench) {
   return rows;
 }
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double x : values) sum += x;
-  return sum / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 deck::Config checkpoint_bench_deck(deck::Config config) {
@@ -371,8 +364,8 @@ std::string to_text(const CheckpointBench& bench) {
       1e-9 * static_cast<double>(bench.bytes), bench.ranks, bench.runs.size(), "", "unit", "min", "mean", "max");
   for (const Row& row : rows_of(bench)) {
     const auto [least, most] = std::minmax_element(row.values.begin(), row.values.end());
-    text +=
-        fmt::format("{:<36}{:>6}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.unit, *least, mean_of(row.values), *most);
+    text += fmt::format("{:<36}{:>6}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.unit, *least,
+                        base::mean_of(row.values), *most);
   }
   return text;
 }

@@ -42,8 +42,6 @@ float sum_of(std::int64_t i, int ranks) {
 /// Byte i of what a rank sends in an all-to-all or a send_receive.
 std::uint8_t sent_byte(std::int64_t i, int rank) { return gathered_byte(i + 997 * std::int64_t{rank}); }
 
-bool in_place(Collective op) { return op != Collective::all_to_all && op != Collective::send_receive; }
-
 /// One collective of one tensor, whose memory is `whole`. If the collective is not in place, `in` is what this rank
 /// gives, of the same size.
 class Case {

@@ -24,7 +24,7 @@ namespace shard8::checkpoint {
 namespace {
 
 /// Bytes of a box that are read at once. Chosen: 16 blocks of a file, so that few blocks are read twice.
-constexpr auto kPanelBytes = static_cast<std::int64_t>(16 * io::kShardBlock);
+constexpr auto kInspectedBytes = static_cast<std::int64_t>(16 * io::kShardBlock);
 
 /// The sum of the hashes of a box's elements.
 std::uint64_t hash_of(const io::ShardReader& file, std::size_t index) {
@@ -32,7 +32,7 @@ std::uint64_t hash_of(const io::ShardReader& file, std::size_t index) {
   const auto size = static_cast<std::size_t>(box.element_bytes);
   const std::int64_t whole_cols = box.shape.size() == 1 ? 1 : box.shape[1];
   const std::int64_t row_bytes = box.box.cols * box.element_bytes;
-  const std::int64_t rows_at_once = std::max<std::int64_t>(1, kPanelBytes / row_bytes);
+  const std::int64_t rows_at_once = std::max<std::int64_t>(1, kInspectedBytes / row_bytes);
   std::vector<std::byte> panel;
   std::uint64_t sum = 0;
   for (std::int64_t first = 0; first < box.box.rows; first += rows_at_once) {

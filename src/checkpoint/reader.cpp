@@ -67,7 +67,7 @@ std::vector<std::string> names_of(const std::vector<ShardSummary>& files) {
   return names;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+std::string shape_in_brackets(const std::vector<std::int64_t>& shape) {
   return shape.size() == 1 ? fmt::format("({})", shape[0]) : fmt::format("({}, {})", shape[0], shape[1]);
 }
 
@@ -120,7 +120,7 @@ void Reader::require_boxes(const io::ShardReader& in, std::size_t f) const {
       continue;
     base::fail(ExitCode::checkpoint,
                "{}/{}: {} is {} of {}, and the manifest {}: copy the checkpoint again, or remove it", folder_,
-               manifest_.files[f].file, box.label(), shape_text(box.shape), box.dtype,
+               manifest_.files[f].file, box.label(), shape_in_brackets(box.shape), box.dtype,
                found == tensors_.end() ? "has no such tensor" : "says another shape or dtype");
   }
 }
@@ -171,8 +171,8 @@ void Reader::require(const std::vector<StateTensor>& tensors) const {
       base::fail(ExitCode::checkpoint,
                  "{}: tensor {} is {} of {}, and this deck needs {} of {}: restart with the deck it was made with, or "
                  "with checkpoint.restart: none",
-                 where(), t.label(), shape_text(in_files.shape), tensor::name_of(in_files.dtype), shape_text(shape),
-                 tensor::name_of(t.dtype));
+                 where(), t.label(), shape_in_brackets(in_files.shape), tensor::name_of(in_files.dtype),
+                 shape_in_brackets(shape), tensor::name_of(t.dtype));
   }
 }
 

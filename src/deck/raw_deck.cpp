@@ -126,7 +126,7 @@ RawDeck read_overrides(Diagnostics& errors, std::span<const std::string> argumen
 
 namespace {
 
-constexpr std::size_t kMostShown = 50;
+constexpr std::size_t kMostErrors = 50;
 constexpr std::size_t kMostKept = 10000;  // chosen: bounds the memory of a deck with an error in every word
 constexpr std::size_t kWidest = 200;      // characters that are shown of a line before and after a place; chosen
 
@@ -209,9 +209,9 @@ std::string Diagnostics::text() const {
   std::set<const Entry*, decltype(before)> seen(before);
   std::string all;
   for (const Entry& entry : sorted) {
-    if (seen.insert(&entry).second && seen.size() <= kMostShown) all += render(entry, "error");
+    if (seen.insert(&entry).second && seen.size() <= kMostErrors) all += render(entry, "error");
   }
-  if (const auto more = seen.size() - std::min(seen.size(), kMostShown) + not_kept_; more > 0) {
+  if (const auto more = seen.size() - std::min(seen.size(), kMostErrors) + not_kept_; more > 0) {
     all += fmt::format("and {} more errors\n", more);
   }
   if (!all.empty()) all.pop_back();

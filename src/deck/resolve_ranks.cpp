@@ -29,9 +29,9 @@ std::string nearest_ranks(std::int64_t ranks, std::int64_t model_ranks) {
 // The divisors of a number of ranks, as a list for a message; the first of them, if there are many.
 std::string divisors(std::int64_t ranks) {
   constexpr std::int64_t kMostTried = 4096;
-  constexpr std::size_t kMostShown = 12;
+  constexpr std::size_t kMostSuggested = 12;
   std::vector<std::string> found;
-  for (std::int64_t i = 1; i <= std::min(ranks, kMostTried) && found.size() < kMostShown; ++i)
+  for (std::int64_t i = 1; i <= std::min(ranks, kMostTried) && found.size() < kMostSuggested; ++i)
     if (ranks % i == 0) found.push_back(std::to_string(i));
   const std::vector<std::string_view> names(found.begin(), found.end());
   return list_of(names);

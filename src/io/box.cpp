@@ -79,13 +79,13 @@ void for_each_box(std::span<const std::int64_t> shape, std::int64_t first, std::
 
 namespace {
 
-constexpr std::size_t kLongestName = 1024;                  // chosen; Hugging Face names have less than 100 bytes
+constexpr std::size_t kLongestTensorName = 1024;            // chosen; Hugging Face names have less than 100 bytes
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;  // of a tensor; sums of a few such sizes fit 64 bits
 
 std::string problem_of_name(const std::string& name) {
   if (name.empty()) return "has no name";
-  if (name.size() > kLongestName) {
-    return fmt::format("has a name of {} bytes; at most {} are allowed", name.size(), kLongestName);
+  if (name.size() > kLongestTensorName) {
+    return fmt::format("has a name of {} bytes; at most {} are allowed", name.size(), kLongestTensorName);
   }
   const bool plain = base::is_utf8(name) && base::printable(name) == name && name.find('\t') == std::string::npos;
   if (!plain || name.find('/') != std::string::npos || name == "." || name == "..") {

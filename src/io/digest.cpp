@@ -33,7 +33,7 @@ std::string hex_of(const XXH128_hash_t& hash) { return fmt::format("{:016x}{:016
 static_assert(std::endian::native == std::endian::little);  // numbers in the digest are
 
 constexpr std::string_view kVersion = "shard8 content 1\n";  // changes with anything below
-constexpr std::uint64_t kBlock = 4096;                       // chosen: a page, the least that a disk reads
+constexpr std::uint64_t kSampledBlock = 4096;                // chosen: a page, the least that a disk reads
 // Chosen: of 4 GiB 4 MiB are read, and a single changed byte is seen with a probability of 0.1 %.
 constexpr std::uint64_t kStrata = 1024;
 constexpr std::uint64_t kPiece = 1 << 20;  // bytes that are read at once of a short content; chosen
@@ -44,20 +44,20 @@ struct Piece {
 
 std::vector<Piece> pieces_of(std::uint64_t bytes) {
   std::vector<Piece> pieces;
-  const std::uint64_t blocks = bytes / kBlock + (bytes % kBlock != 0 ? 1 : 0);
+  const std::uint64_t blocks = bytes / kSampledBlock + (bytes % kSampledBlock != 0 ? 1 : 0);
   if (blocks <= kStrata + 2) {
     for (std::uint64_t at = 0; at < bytes; at += kPiece) pieces.push_back({at, std::min(kPiece, bytes - at)});
     return pieces;
   }
-  pieces.push_back({0, kBlock});
+  pieces.push_back({0, kSampledBlock});
   const std::uint64_t between = blocks - 2;
   const std::uint64_t key = base::mix64(blocks);
   for (std::uint64_t i = 0; i < kStrata; ++i) {
     const std::uint64_t first = between / kStrata * i + between % kStrata * i / kStrata;
     const std::uint64_t end = between / kStrata * (i + 1) + between % kStrata * (i + 1) / kStrata;
-    pieces.push_back({(1 + first + base::mix64(key ^ i) % (end - first)) * kBlock, kBlock});
+    pieces.push_back({(1 + first + base::mix64(key ^ i) % (end - first)) * kSampledBlock, kSampledBlock});
   }
-  pieces.push_back({bytes - kBlock, kBlock});
+  pieces.push_back({bytes - kSampledBlock, kSampledBlock});
   return pieces;
 }
 

@@ -37,7 +37,7 @@ std::string take_error_stack() {
 }
 
 // Chosen, as PATH_MAX of Linux: HDF5 itself sets no limit.
-constexpr std::size_t kLongestName = 4096;
+constexpr std::size_t kLongestObjectName = 4096;
 
 const char* type_name(H5O_type_t type) { return type == H5O_TYPE_GROUP ? "group" : "dataset"; }
 
@@ -158,9 +158,9 @@ H5Spec h5_split(const std::string& spec) {
 }
 
 H5Handle h5_open_object(hid_t file, const std::string& path, const std::string& object, H5O_type_t type) {
-  if (object.size() > kLongestName) {
+  if (object.size() > kLongestObjectName) {
     base::fail(base::ExitCode::deck, "'{}': the name '{}' has {} bytes; at most {} are allowed", path,
-               base::quotable(object), object.size(), kLongestName);
+               base::quotable(object), object.size(), kLongestObjectName);
   }
   const H5Handle access = link_access();
   H5Handle at(SHARD8_H5(path, H5Oopen(file, "/", H5P_DEFAULT)), H5Oclose);

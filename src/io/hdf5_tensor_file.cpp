@@ -22,7 +22,7 @@ namespace shard8::io {
 namespace {
 
 constexpr std::string_view kAllowed = "fp32, bf16, fp16 or fp64";
-constexpr std::size_t kLongestName = 64;  // chosen; names of dtypes are shorter
+constexpr std::size_t kLongestDtypeName = 64;  // chosen; names of dtypes are shorter
 
 /// How the values of an HDF5 dataset become fp32. Used on the I/O thread.
 struct StoredValues {
@@ -48,11 +48,11 @@ std::optional<std::string> text_of(hid_t attribute, const std::string& where) {
   if (SHARD8_H5(where, H5Tis_variable_str(type.id())) > 0) {
     char* bytes = nullptr;
     SHARD8_H5(where, H5Aread(attribute, type.id(), static_cast<void*>(&bytes)));
-    if (bytes != nullptr) text = base::shortened(bytes, kLongestName);
+    if (bytes != nullptr) text = base::shortened(bytes, kLongestDtypeName);
     H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, static_cast<void*>(&bytes));
   } else {
     const std::size_t size = H5Tget_size(type.id());
-    if (size == 0 || size > kLongestName) return std::nullopt;
+    if (size == 0 || size > kLongestDtypeName) return std::nullopt;
     text.resize(size);
     SHARD8_H5(where, H5Aread(attribute, type.id(), text.data()));
   }
@@ -156,7 +156,7 @@ StoredValues stored_values(hid_t dataset, const std::string& where) {
 }
 
 // Bits are read in blocks of rows of at most this many values, before they are decoded. Chosen.
-constexpr std::int64_t kBlock = std::int64_t{1} << 20;
+constexpr std::int64_t kBitsAtOnce = std::int64_t{1} << 20;
 
 class Hdf5TensorFile final : public TensorFile {
  public:
@@ -218,7 +218,7 @@ class Hdf5TensorFile final : public TensorFile {
 
     const H5Handle type(SHARD8_H5(where, H5Dget_type(data.id())), H5Tclose);
     const H5Handle native(SHARD8_H5(where, H5Tget_native_type(type.id(), H5T_DIR_DEFAULT)), H5Tclose);
-    const std::int64_t rows_at_once = std::clamp<std::int64_t>(kBlock / box.cols, 1, box.rows);
+    const std::int64_t rows_at_once = std::clamp<std::int64_t>(kBitsAtOnce / box.cols, 1, box.rows);
     std::vector<std::byte> buffer(static_cast<std::size_t>(rows_at_once * box.cols * bytes_of(bits->second)));
     for (std::int64_t first = 0; first < box.rows; first += rows_at_once) {
       const Box rows = clip_rows(box, box.row0 + first, rows_at_once);

@@ -42,9 +42,10 @@ float from_half(std::uint16_t bits) {
 }
 
 // A box takes a piece of each row. Pieces of at least kLongRow bytes are read one by one. Shorter pieces are read
-// together with the bytes between them, in blocks of kBlock bytes, since bandwidth costs less than many calls. Chosen.
+// together with the bytes between them, in blocks of kReadBlock bytes, since bandwidth costs less than many calls.
+// Chosen.
 constexpr std::int64_t kLongRow = 16 * 1024;
-constexpr std::int64_t kBlock = 4 * 1024 * 1024;
+constexpr std::int64_t kReadBlock = 4 * 1024 * 1024;
 
 /// Why tensors of a dtype cannot be read; empty if they can.
 std::string why_unreadable(const std::string& dtype) {
@@ -81,7 +82,7 @@ class SafetensorsFile final : public TensorFile {
       file_.read(std::as_writable_bytes(std::span(out, count)), first);
       return;
     }
-    const std::int64_t rows_at_once = length >= kLongRow ? 1 : std::max<std::int64_t>(1, kBlock / pitch);
+    const std::int64_t rows_at_once = length >= kLongRow ? 1 : std::max<std::int64_t>(1, kReadBlock / pitch);
     std::vector<std::byte> buffer;
     for (std::int64_t row = 0; row < box.rows; row += rows_at_once) {
       const auto rows = std::min(rows_at_once, box.rows - row);
@@ -107,8 +108,8 @@ class SafetensorsFile final : public TensorFile {
   std::map<std::string, SafetensorsEntry> entries_;
 };
 
-constexpr std::int64_t kLargestIndex = 32 << 20;  // chosen: 100,000 tensors take about 10 MB
-constexpr int kDeepest = 16;                      // chosen; an index has two levels
+constexpr std::int64_t kLargestMap = 32 << 20;  // chosen: 100,000 tensors take about 10 MB
+constexpr int kDeepestMap = 16;                 // chosen; an index has two levels
 
 class IndexedFiles final : public TensorFile {
  public:
@@ -166,13 +167,13 @@ class IndexedFiles final : public TensorFile {
 
   nlohmann::json read_json() const {
     const InputFile file(spec());
-    if (file.size() > kLargestIndex) no_index("it has {} bytes, at most {} are read", file.size(), kLargestIndex);
+    if (file.size() > kLargestMap) no_index("it has {} bytes, at most {} are read", file.size(), kLargestMap);
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(std::as_writable_bytes(std::span(text)), 0);
     using Event = nlohmann::json::parse_event_t;
     std::set<std::string> seen[2];  // keys of the whole index, and keys of the object in it that is being read
     const auto watch = [&](int depth, Event event, const nlohmann::json& value) {
-      if (depth > kDeepest) no_index("it is nested more than {} deep", kDeepest);
+      if (depth > kDeepestMap) no_index("it is nested more than {} deep", kDeepestMap);
       if (event == Event::object_start && depth == 1) seen[1].clear();
       if (event != Event::key || depth < 1 || depth > 2) return true;
       const auto& key = value.get_ref<const std::string&>();

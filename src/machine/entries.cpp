@@ -18,8 +18,8 @@ using deck::RawEntry;
 using deck::Token;
 
 constexpr auto kSourceForm = "expected KIND: TEXT in quotes, as in 'measured: shard8 calibrate ...; card; date'";
-constexpr Source::Kind kKinds[] = {Source::Kind::measured, Source::Kind::imported, Source::Kind::datasheet,
-                                   Source::Kind::chosen};
+constexpr Source::Kind kSourceKinds[] = {Source::Kind::measured, Source::Kind::imported, Source::Kind::datasheet,
+                                         Source::Kind::chosen};
 
 std::string_view without_blanks(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -80,13 +80,13 @@ void SourceReader::read_source(const RawEntry& entry) {
   }
   const Token kind = part_of(entry.value, 0, colon);
   std::vector<std::string_view> kinds;
-  for (const auto one : kKinds) kinds.push_back(name_of(one));
+  for (const auto one : kSourceKinds) kinds.push_back(name_of(one));
   const auto at = std::find(kinds.begin(), kinds.end(), kind.text);
   if (at == kinds.end())
     deck::unknown_name(errors_, kind, fmt::format("unknown kind of source '{}'", base::quotable(kind.text)), kinds,
                        "kinds");
   else
-    sources_.back() = {name, kKinds[at - kinds.begin()], std::string(rest)};
+    sources_.back() = {name, kSourceKinds[at - kinds.begin()], std::string(rest)};
 }
 
 int SourceReader::find(const Token& name) {

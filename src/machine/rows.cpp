@@ -21,7 +21,7 @@ using operation::Product;
 using tensor::DType;
 using tensor::Scaling;
 
-constexpr std::array kKinds = {Product::Kind::fprop, Product::Kind::dgrad, Product::Kind::wgrad};
+constexpr std::array kProductKinds = {Product::Kind::fprop, Product::Kind::dgrad, Product::Kind::wgrad};
 constexpr std::array kDTypes = {DType::fp32, DType::bf16, DType::e4m3, DType::e5m2};
 constexpr std::array kScalings = {Scaling::none,     Scaling::tensor, Scaling::row_128,  Scaling::column_128,
                                   Scaling::tile_128, Scaling::row_32, Scaling::column_32};
@@ -165,7 +165,7 @@ class Words {
 Row product_row(Words& words) {
   ProductTime row;
   Product& p = row.product;
-  p.kind = words.one_of(words.next(), "kind of product", kKinds);
+  p.kind = words.one_of(words.next(), "kind of product", kProductKinds);
   p.left = words.format(words.next());
   p.right = words.format(words.next());
   std::string_view out = words.next();

@@ -18,14 +18,14 @@ using tensor::Tensor;
 namespace {
 
 /// Elements of a transposed tensor that are read at once, before they are written to their places: 4 MiB. Chosen.
-constexpr std::int64_t kPanel = std::int64_t{1} << 20;
+constexpr std::int64_t kTransposedPanel = std::int64_t{1} << 20;
 
 /// Reads a box into `out`, where its elements lie as `to` says.
 void read_box(const io::TensorFile& file, const std::string& name, const io::StridedBox& to, float* out) {
   const io::Box& box = to.box;
   // If a transposed tensor has one row, the stride of rows, which is not used, may be smaller than a row.
   if (to.col_stride == 1) return file.read_box(name, box, out + to.offset, std::max(to.row_stride, box.cols));
-  const std::int64_t rows_at_once = std::clamp(kPanel / box.cols, std::int64_t{1}, box.rows);
+  const std::int64_t rows_at_once = std::clamp(kTransposedPanel / box.cols, std::int64_t{1}, box.rows);
   std::vector<float> panel(static_cast<std::size_t>(rows_at_once * box.cols));
   for (std::int64_t first = 0; first < box.rows; first += rows_at_once) {
     const io::Box rows = io::clip_rows(box, box.row0 + first, rows_at_once);

@@ -28,7 +28,7 @@ constexpr std::string_view kPrefix = "transformer.";
 constexpr const char* kHead = "lm_head.weight";
 
 /// Elements of the head and of the table that are compared at once: 4 MiB of each. Chosen.
-constexpr std::int64_t kPanel = std::int64_t{1} << 20;
+constexpr std::int64_t kComparedPanel = std::int64_t{1} << 20;
 
 bool is_gpt2(const deck::ModelConfig& model) { return model.arch == deck::Arch::gpt2; }
 
@@ -232,7 +232,7 @@ void check_tied_head(const io::TensorFile& file, const deck::ModelConfig& model)
     base::fail(ExitCode::deck, "{}: '{}' has shape ({}) and '{}' has ({}), but model.tie_embeddings = true: {}",
                file.spec(), kHead, fmt::join(shape, ", "), table, fmt::join(file.shape(table), ", "), kRemedy);
   const std::int64_t rows = shape[0], cols = shape[1];
-  const std::int64_t rows_at_once = std::clamp<std::int64_t>(kPanel / cols, 1, rows);
+  const std::int64_t rows_at_once = std::clamp<std::int64_t>(kComparedPanel / cols, 1, rows);
   std::vector<float> ours(static_cast<std::size_t>(rows_at_once * cols)), theirs(ours.size());
   for (std::int64_t first = 0; first < rows; first += rows_at_once) {
     const io::Box box{first, std::min(rows_at_once, rows - first), 0, cols};

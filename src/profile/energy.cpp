@@ -17,20 +17,21 @@
 namespace shard8::profile {
 namespace {
 
-using Json = nlohmann::json;
-constexpr auto kReplace = Json::error_handler_t::replace;  // names of hosts may have other bytes than UTF-8
+using PlainJson = nlohmann::json;
+constexpr auto kReplace = PlainJson::error_handler_t::replace;  // names of hosts may have other bytes than UTF-8
 
 /// On rank 0 what ranks told; null on others.
-std::vector<Json> told(const Json& mine, const Gather& gather) {
-  std::vector<Json> all;
-  for (const std::string& text : gather.texts(mine.dump(-1, ' ', false, kReplace))) all.push_back(Json::parse(text));
+std::vector<PlainJson> told(const PlainJson& mine, const Gather& gather) {
+  std::vector<PlainJson> all;
+  for (const std::string& text : gather.texts(mine.dump(-1, ' ', false, kReplace)))
+    all.push_back(PlainJson::parse(text));
   return all;
 }
 
-EnergyKind kind_of(const Json& number) { return static_cast<EnergyKind>(number.get<int>()); }
+EnergyKind kind_of(const PlainJson& number) { return static_cast<EnergyKind>(number.get<int>()); }
 
-Json of_sampled(const Sampled& s) { return {s.min, s.max, s.sum, s.samples}; }
-Sampled sampled_of(const Json& j) {
+PlainJson of_sampled(const Sampled& s) { return {s.min, s.max, s.sum, s.samples}; }
+Sampled sampled_of(const PlainJson& j) {
   return {.min = j[0].get<double>(),
           .max = j[1].get<double>(),
           .sum = j[2].get<double>(),
@@ -59,10 +60,11 @@ void find_complete(EnergyDirectory& directory, const std::map<std::string, std::
 }  // namespace
 
 EnergyDirectory share_counters(EnergySources& mine, const EnergyPlace& place, const Gather& gather) {
-  Json tell{{"node", place.node}, {"host", place.host}, {"counters", Json::array()}, {"missing", Json::array()}};
+  PlainJson tell{
+      {"node", place.node}, {"host", place.host}, {"counters", PlainJson::array()}, {"missing", PlainJson::array()}};
   for (const auto& c : mine.counters) tell["counters"].push_back({static_cast<int>(c->kind()), c->name()});
   for (const auto& m : mine.missing) tell["missing"].push_back({static_cast<int>(m.kind), m.why});
-  const std::vector<Json> all = told(tell, gather);
+  const std::vector<PlainJson> all = told(tell, gather);
 
   EnergyDirectory directory;
   std::string text;
@@ -72,7 +74,7 @@ EnergyDirectory share_counters(EnergySources& mine, const EnergyPlace& place, co
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const auto node = all[rank]["node"].get<std::string>();
       const auto host = host_of_node.emplace(node, all[rank]["host"].get<std::string>()).first->second;
-      for (const Json& c : all[rank]["counters"]) {
+      for (const PlainJson& c : all[rank]["counters"]) {
         const auto [at, is_new] =
             known.try_emplace({node, kind_of(c[0]), c[1].get<std::string>()}, directory.counters.size());
         if (is_new)
@@ -85,41 +87,41 @@ EnergyDirectory share_counters(EnergySources& mine, const EnergyPlace& place, co
       }
     }
     std::set<std::tuple<std::string, EnergyKind, std::string>> said;
-    for (const Json& of_rank : all)
-      for (const Json& m : of_rank["missing"]) {
+    for (const PlainJson& of_rank : all)
+      for (const PlainJson& m : of_rank["missing"]) {
         const auto node = of_rank["node"].get<std::string>();
         const EnergyKind kind = kind_of(m[0]);
         // Another rank of the node may be allowed more.
         const bool is_read = kind != EnergyKind::gpu &&
                              std::any_of(directory.counters.begin(), directory.counters.end(),
                                          [&](const auto& c) { return c.node == node && c.kind == kind; }) &&
-                             std::any_of(all.begin(), all.end(), [&](const Json& other) {
+                             std::any_of(all.begin(), all.end(), [&](const PlainJson& other) {
                                return other["node"] == node && other["missing"].empty();
                              });
         if (is_read || !said.emplace(node, kind, m[1].get<std::string>()).second) continue;
         directory.missing.push_back({kind, host_of_node.at(node), m[1].get<std::string>()});
       }
     find_complete(directory, host_of_node);
-    Json tell_all{{"readers", Json::array()}, {"complete", Json::array()}};
+    PlainJson tell_all{{"readers", PlainJson::array()}, {"complete", PlainJson::array()}};
     for (const auto& c : directory.counters)
       tell_all["readers"].push_back({c.reader, static_cast<int>(c.kind), c.name});
     for (const EnergyKind kind : directory.complete) tell_all["complete"].push_back(static_cast<int>(kind));
     text = tell_all.dump(-1, ' ', false, kReplace);
   }
   gather.broadcast(text, 0);
-  const Json agreed = Json::parse(text);
+  const PlainJson agreed = PlainJson::parse(text);
   std::erase_if(mine.counters, [&](const auto& counter) {
-    return std::none_of(agreed["readers"].begin(), agreed["readers"].end(), [&](const Json& reader) {
+    return std::none_of(agreed["readers"].begin(), agreed["readers"].end(), [&](const PlainJson& reader) {
       return reader[0] == place.rank && kind_of(reader[1]) == counter->kind() && reader[2] == counter->name();
     });
   });
   if (place.rank != 0)
-    for (const Json& kind : agreed["complete"]) directory.complete.push_back(kind_of(kind));
+    for (const PlainJson& kind : agreed["complete"]) directory.complete.push_back(kind_of(kind));
   return directory;
 }
 
 EnergyFigures energy_over_ranks(const EnergyCounts& mine, std::int64_t steps, double tokens, const Gather& gather) {
-  Json tell{{"cpu", mine.thread_cpu_s}, {"counted", Json::array()}};
+  PlainJson tell{{"cpu", mine.thread_cpu_s}, {"counted", PlainJson::array()}};
   for (const CountedEnergy& c : mine.counted) {
     tell["counted"].push_back({{"kind", static_cast<int>(c.kind)},
                                {"name", c.name},
@@ -131,7 +133,7 @@ EnergyFigures energy_over_ranks(const EnergyCounts& mine, std::int64_t steps, do
                                {"failed", c.failed}});
     if (c.limit_w) tell["counted"].back()["limit"] = *c.limit_w;
   }
-  const std::vector<Json> all = told(tell, gather);
+  const std::vector<PlainJson> all = told(tell, gather);
 
   EnergyFigures figures;
   if (all.empty()) return figures;
@@ -140,8 +142,8 @@ EnergyFigures energy_over_ranks(const EnergyCounts& mine, std::int64_t steps, do
   figures.missing = mine.directory.missing;
   std::set<EnergyKind> complete(mine.directory.complete.begin(), mine.directory.complete.end());
   for (const EnergyDirectory::Counter& counter : mine.directory.counters) {
-    const Json& of_reader = all.at(static_cast<std::size_t>(counter.reader));
-    for (const Json& c : of_reader["counted"]) {
+    const PlainJson& of_reader = all.at(static_cast<std::size_t>(counter.reader));
+    for (const PlainJson& c : of_reader["counted"]) {
       if (kind_of(c["kind"]) != counter.kind || c["name"] != counter.name) continue;
       EnergyFigures::Row row;
       row.kind = counter.kind;

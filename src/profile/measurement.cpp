@@ -42,16 +42,16 @@ Measurement read(const Json& json, const MeasurementKind& kind) {
   return measurement;
 }
 
-const std::string* value_of(const Conditions& conditions, std::string_view name) {
-  const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const auto& c) { return c.first == name; });
-  return found == conditions.end() ? nullptr : &found->second;
-}
-
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
+
+const std::string* value_of(const Conditions& conditions, std::string_view name) {
+  const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const auto& c) { return c.first == name; });
+  return found == conditions.end() ? nullptr : &found->second;
+}
 
 std::string to_text(const Measurement& measurement, const MeasurementKind& kind) {
   Json conditions = Json::object();

@@ -14,6 +14,9 @@ namespace shard8::profile {
 /// What a measurement depends on, as names and values, in the order in which they are compared. A name occurs once.
 using Conditions = std::vector<std::pair<std::string, std::string>>;
 
+/// The value of a name, null without the name.
+const std::string* value_of(const Conditions& conditions, std::string_view name);
+
 /// A kind of measurement that files and checkpoints keep for later runs.
 struct MeasurementKind {
   std::string_view name;

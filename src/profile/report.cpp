@@ -44,7 +44,7 @@ bool has(std::string_view name, std::string_view word) {
 
 using nlohmann::json;
 
-double mean_of(const Spreads& spreads, std::string_view phase, std::string_view part = "") {
+double mean_seconds(const Spreads& spreads, std::string_view phase, std::string_view part = "") {
   for (std::size_t i = 0; i < kTimedRows; ++i) {
     if (timed_rows()[i].phase == phase && timed_rows()[i].part == part) return spreads[i].mean;
   }
@@ -240,10 +240,10 @@ Report make_report(const StepRecord& steps, const CollectiveLog& log, const Repo
   const Spreads& mean = report.times.mean;
   const double step = mean.back().mean;
   if (step > 0) {
-    report.coverage = 1 - mean_of(mean, "other") / step;
+    report.coverage = 1 - mean_seconds(mean, "other") / step;
     report.exposed_communication =
-        (mean_of(mean, "gather_wait") + mean_of(mean, "reduce_wait") + mean_of(mean, "forward", "tensor_comm") +
-         mean_of(mean, "backward", "tensor_comm")) /
+        (mean_seconds(mean, "gather_wait") + mean_seconds(mean, "reduce_wait") +
+         mean_seconds(mean, "forward", "tensor_comm") + mean_seconds(mean, "backward", "tensor_comm")) /
         step;
   }
   if (report.times.longest_s > 0) {

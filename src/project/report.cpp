@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/arithmetic.hpp"
 #include "base/text.hpp"
 #include "deck/fields.hpp"
 #include "deck/overlap.hpp"
@@ -20,8 +21,6 @@ using Json = nlohmann::ordered_json;
 using machine::Machine;
 
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 /// A reduction over `ranks` ranks that all have the same values.
 profile::Gather alike(int ranks, const std::string& host) {
@@ -247,9 +246,10 @@ std::string to_text(const Answer& a, const deck::Config& config, const Machine& 
     text += fmt::format("source     {}: {}: {}\n", s.name, name_of(s.kind), s.text);
   if (a.efficiency != 1)
     text += fmt::format("efficiency {:.4f}: times of computation are divided by it\n", a.efficiency);
-  text += fmt::format("memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / kGiB,
-                      machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / kGiB)
-                                             : ", device.memory is not given");
+  text +=
+      fmt::format("memory     {:.2f} GiB a rank are planned{}\n\n", static_cast<double>(a.memory) / base::kGiB,
+                  machine.memory.given() ? fmt::format(", the device has {:.2f} GiB", machine.memory.value / base::kGiB)
+                                         : ", device.memory is not given");
   text += profile::to_text(report_of(a, config, machine));
   text += energy_text(energy_of(a, config, machine), machine, tokens_of(config));
   return text + surety_text(a, config, machine) + changes_text(a) + goodput_text(a);

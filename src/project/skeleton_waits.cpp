@@ -144,7 +144,7 @@ void SkeletonWaits::wait(const tensor::Exec& exec, const Place& place, const Ker
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 using base::json_member;
 
 class MachineTimes final : public ComputingTimes {
@@ -211,7 +211,7 @@ constexpr std::array<Row, kRates> kRows{{{"forward", "gemm"},
 
 class RunTimes final : public ComputingTimes {
  public:
-  RunTimes(const fs::path& path, const Json& summary) {
+  RunTimes(const fs::path& path, const PlainJson& summary) {
     read_seconds(path, summary);
     const deck::Config config = config_of(path, summary);
     device_ = json_member(json_member(summary, "run"), "backend") == "nccl";
@@ -236,9 +236,9 @@ class RunTimes final : public ComputingTimes {
   }
 
  private:
-  void read_seconds(const fs::path& path, const Json& summary) {
+  void read_seconds(const fs::path& path, const PlainJson& summary) {
     std::size_t found = 0;
-    for (const Json& row : base::json_list(json_member(summary, "phases")))
+    for (const PlainJson& row : base::json_list(json_member(summary, "phases")))
       for (std::size_t r = 0; r < kRates; ++r) {
         if (json_member(row, "phase") != kRows[r].phase || json_member(row, "part") != kRows[r].part) continue;
         seconds_[r] = base::json_value<double>(row, "mean_s");
@@ -247,14 +247,14 @@ class RunTimes final : public ComputingTimes {
     if (found < kRates) refuse(path, "the run has no measured steps: give it more than run.timing_skip of them");
   }
 
-  static deck::Config config_of(const fs::path& path, const Json& summary) {
+  static deck::Config config_of(const fs::path& path, const PlainJson& summary) {
     // No other file of that deck is looked for.
     const std::array<std::string, 3> overrides{
         "run.skeleton=communication", "run.skeleton_times=",
         std::string("mesh.device=") +
             (json_member(json_member(summary, "run"), "backend") == "nccl" ? "cuda" : "host")};
     base::json_object(json_member(json_member(summary, "deck"), "mesh"));
-    Json text = json_member(summary, "deck");
+    PlainJson text = json_member(summary, "deck");
     text["mesh"].erase("backend");
     try {
       return deck::load_text(text.dump(), "deck.yaml", overrides).config;
@@ -311,9 +311,9 @@ std::unique_ptr<ComputingTimes> read_skeleton_times(const train::Setup& setup, s
     said = times->said();
     return times;
   }
-  Json summary;
+  PlainJson summary;
   try {
-    summary = base::parse_json<Json>(deck::read_text_file(path.string(), "summary"));
+    summary = base::parse_json<PlainJson>(deck::read_text_file(path.string(), "summary"));
   } catch (const base::JsonProblem& e) {
     refuse(path, fmt::format("it is no summary of a run: {}", e.what()));
   }

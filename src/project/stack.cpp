@@ -29,7 +29,7 @@ using When = Stack::When;
 /// Sets a value of a structure from text. Returns what is expected in its place if the text is none.
 using Set = std::string (*)(Structure& structure, const std::string& text);
 
-struct Key {
+struct StackKey {
   std::string_view name, values, standard, help;
   Set set;
 };
@@ -104,7 +104,7 @@ std::string set_gradients(Structure& s, const std::string& text) {
 using S = Structure;
 using Text = const std::string&;
 
-constexpr Key kKeys[] = {
+constexpr StackKey kKeys[] = {
     {"recomputed", "`none`, or words", "`none`",
      "with model.recompute: selective, what backward computes again besides norms and activations: qkv, proj, fc1, "
      "fc2, attention; fc1=0.5: that share of its columns; qkv=keys: the columns of the keys",
@@ -291,7 +291,7 @@ class Reader {
   }
 
   void structure(const GroupName& group, const RawEntry& e) {
-    for (const Key& key : kKeys) {
+    for (const StackKey& key : kKeys) {
       if (key.name != e.key.text) continue;
       Structure ignored;
       const std::string expected = key.set(ignored, e.value.text);
@@ -300,7 +300,7 @@ class Reader {
     }
     unknown(
         e.key, fmt::format("unknown key '{}' in group '{}'", e.key.text, group.name), kKeys,
-        [](const Key& k) { return k.name; }, "its keys");
+        [](const StackKey& k) { return k.name; }, "its keys");
   }
 
   void kernel(const RawEntry& e) {
@@ -351,7 +351,7 @@ Stack read_stack_text(std::string_view text, const std::string& name) {
 
 std::string stack_keys_table() {
   std::string table = "key | value | default | meaning\n---|---|---|---\n";
-  for (const Key& key : kKeys)
+  for (const StackKey& key : kKeys)
     table += fmt::format("`{}` | {} | {} | {}\n", key.name, key.values, key.standard, key.help);
   return table;
 }
@@ -370,7 +370,7 @@ Structure structure_of(const Stack& stack, const deck::Config& config) {
   for (const When when : kInOrder) {
     if (!counts(when, config)) continue;
     for (const Stack::Setting& setting : stack.settings)
-      for (const Key& key : kKeys)
+      for (const StackKey& key : kKeys)
         if (setting.when == when && key.name == setting.key) key.set(structure, setting.value);
   }
   const double keys = static_cast<double>(config.model.kv_heads);

@@ -21,8 +21,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
-
 /// Calls `use` with each combination of the values, in their order, the last key varying fastest.
 void for_each_combination(const std::vector<Varied>& varied,
                           const std::function<void(const std::vector<std::string>& values)>& use,
@@ -129,7 +127,7 @@ std::string to_text(const Sweep& sweep) {
                         row.mesh[base::Axis::tensor]);
     for (std::size_t i = 0; i < row.values.size(); ++i)
       text += fmt::format(" {:>{}}", row.values[i], std::max<std::size_t>(sweep.varied[i].key.size(), 8));
-    text += fmt::format(" {:>12.2f}", static_cast<double>(row.memory) / kGiB);
+    text += fmt::format(" {:>12.2f}", static_cast<double>(row.memory) / base::kGiB);
   };
   for (const SweepRow& row : sweep.rows) {
     begin(row);
@@ -150,7 +148,7 @@ std::string to_text(const Sweep& sweep) {
   text += fmt::format("{} projected{}, the fastest first; {} need more than {:.4g} GiB a rank\n",
                       base::count(static_cast<std::int64_t>(sweep.rows.size()), "combination", "combinations"),
                       fmt::format(" of {}", base::count(sweep.ranks, "rank", "ranks")), sweep.too_large.size(),
-                      static_cast<double>(sweep.most) / kGiB);
+                      static_cast<double>(sweep.most) / base::kGiB);
   if (sweep.refused > 0)
     text += fmt::format("left out, since they do not go with the deck: {}; the first:\n{}\n", sweep.refused, sweep.why);
   if (!sweep.same.empty()) {

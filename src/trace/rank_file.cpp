@@ -26,7 +26,7 @@ using nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr const char* kExpert = "expert";  ///< the key of Extents::expert; left out for 1
-constexpr const char* kKinds[] = {"work", "collective", "issue"};
+constexpr const char* kSpanKinds[] = {"work", "collective", "issue"};
 
 /// Calls visit(key, member) for every optional member of a span, so that reading and writing are one list.
 template <class AnySpan, class Visit>
@@ -65,7 +65,7 @@ T default_of(std::string_view key, const T&) {
 }
 
 json json_of(const Span& span) {
-  json line = {{"kind", kKinds[static_cast<std::size_t>(span.kind)]},
+  json line = {{"kind", kSpanKinds[static_cast<std::size_t>(span.kind)]},
                {"begin", span.begin},
                {"end", span.end},
                {"step", span.step}};
@@ -78,9 +78,9 @@ json json_of(const Span& span) {
 Span span_of(const json& line) {
   Span span;
   const json& name = json_member(line, "kind");
-  const auto kind = std::find(std::begin(kKinds), std::end(kKinds), json_value<std::string>(name));
-  if (kind == std::end(kKinds)) base::json_is_not(name, "a kind of span");
-  span.kind = static_cast<Span::Kind>(kind - std::begin(kKinds));
+  const auto kind = std::find(std::begin(kSpanKinds), std::end(kSpanKinds), json_value<std::string>(name));
+  if (kind == std::end(kSpanKinds)) base::json_is_not(name, "a kind of span");
+  span.kind = static_cast<Span::Kind>(kind - std::begin(kSpanKinds));
   span.begin = json_value<decltype(span.begin)>(line, "begin");
   span.end = json_value<decltype(span.end)>(line, "end");
   span.step = json_value<decltype(span.step)>(line, "step");

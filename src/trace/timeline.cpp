@@ -52,12 +52,12 @@ constexpr double kWidth = 900, kLeft = 118, kRight = 884;
 constexpr double kRowHeight = 24, kRowGap = 6, kTitle = 30, kPanelName = 26, kAxis = 34, kLegend = 30;
 constexpr double kLetter = 5.9;  // the mean width of a letter of 10.5 pixels
 
-constexpr std::pair<const char*, const char*> kKinds[] = {{"gemm", "matrix product"},
-                                                          {"attention", "attention"},
-                                                          {"elementwise", "other kernel"},
-                                                          {"wait", "wait, push"},
-                                                          {"exchange", "exchange of tensor ranks"},
-                                                          {"weights", "weights, gradients"}};
+constexpr std::pair<const char*, const char*> kLegendKinds[] = {{"gemm", "matrix product"},
+                                                                {"attention", "attention"},
+                                                                {"elementwise", "other kernel"},
+                                                                {"wait", "wait, push"},
+                                                                {"exchange", "exchange of tensor ranks"},
+                                                                {"weights", "weights, gradients"}};
 
 constexpr const char* kStyle = R"(<style>
 text { font: 10.5px ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #24292f; }
@@ -271,7 +271,7 @@ std::string svg_of(const Picture& picture) {
   for (const Panel& panel : picture.panels)
     if (panel.end > panel.begin) y = PanelDrawing(drawing, panel, y).draw();
   double x = kLeft;
-  for (const auto& [kind, meaning] : kKinds) {
+  for (const auto& [kind, meaning] : kLegendKinds) {
     drawing.box(x, y + 2, 10, 10, kind, meaning);
     drawing.text(x + 14, y + 11, "row", "start", meaning);
     x += 14 + kLetter * 0.92 * static_cast<double>(std::string_view(meaning).size()) + 16;

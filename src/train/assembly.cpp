@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/arithmetic.hpp"
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "comm/host_waits.hpp"
@@ -27,8 +28,6 @@ using tensor::MemoryKind;
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
 std::byte* data_of(const std::shared_ptr<comm::DeviceMemory>& memory) {
   return memory == nullptr ? nullptr : memory->data();
 }
@@ -42,7 +41,7 @@ tensor::ArenaSet allocate(const MemoryBytes& bytes, const tensor::GivenMemory& g
                "{}; training takes {} bytes ({:.2f} GiB) of this rank in all (see shard8 plan): use more ranks in "
                "mesh.shard or mesh.tensor, a smaller data.micro_batch or model.recompute, or raise the limit on this "
                "process's memory (ulimit -v, the job's --mem)",
-               e.what(), tensor::total(bytes), static_cast<double>(tensor::total(bytes)) / kGiB);
+               e.what(), tensor::total(bytes), static_cast<double>(tensor::total(bytes)) / base::kGiB);
   }
 }
 

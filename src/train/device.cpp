@@ -7,6 +7,7 @@
 #include <vector>
 
 #if defined(SHARD8_CUDA)
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "kernels/libraries.hpp"
 #include "tensor/cuda/device.hpp"
@@ -108,7 +109,6 @@ std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec) {
 }
 
 void check_device_memory(const Setup& setup) {
-  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const std::size_t bytes = make_plan(setup.config, setup.threads).needed_bytes();
   const std::size_t free = tensor::cuda::free_memory(), total = tensor::cuda::total_memory();
   if (bytes <= free) return;
@@ -116,7 +116,8 @@ void check_device_memory(const Setup& setup) {
       base::ExitCode::environment,
       "a rank needs {:.2f} GiB of its device (see shard8 plan), of whose {:.2f} GiB {:.2f} GiB are free: use more "
       "ranks in mesh.shard or mesh.tensor, a smaller data.micro_batch, or model.recompute",
-      static_cast<double>(bytes) / kGiB, static_cast<double>(total) / kGiB, static_cast<double>(free) / kGiB);
+      static_cast<double>(bytes) / base::kGiB, static_cast<double>(total) / base::kGiB,
+      static_cast<double>(free) / base::kGiB);
 }
 
 std::string device_name() { return tensor::cuda::describe_device(tensor::cuda::current_device()).name; }

@@ -99,19 +99,19 @@ Start find_start_of(const deck::Config& config, const std::string& folder, const
 
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 std::string pack(const Start& start) {
-  Json json{{"id", start.identity.id},    {"points", start.points},
-            {"required", start.required}, {"begins_again", start.begins_again},
-            {"is_child", start.is_child}, {"has_others", start.has_others}};
+  PlainJson json{{"id", start.identity.id},    {"points", start.points},
+                 {"required", start.required}, {"begins_again", start.begins_again},
+                 {"is_child", start.is_child}, {"has_others", start.has_others}};
   if (const auto& parent = start.identity.parent) json["parent"] = {parent->run, parent->step};
-  const auto bytes = Json::to_cbor(json);  // paths need not be UTF-8
+  const auto bytes = PlainJson::to_cbor(json);  // paths need not be UTF-8
   return {bytes.begin(), bytes.end()};
 }
 
 Start unpack(const std::string& text) {
-  const Json json = Json::from_cbor(text);
+  const PlainJson json = PlainJson::from_cbor(text);
   Start start;
   start.identity.id = json.at("id").get<std::string>();
   if (const auto parent = json.find("parent"); parent != json.end())

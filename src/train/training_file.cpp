@@ -65,7 +65,7 @@ Json json_of(const std::optional<checkpoint::ManifestInput>& input) {
   return {{"path", input->path}, {"length", input->length}, {"samples", input->samples}, {"digest", input->digest}};
 }
 
-std::optional<checkpoint::ManifestInput> input_of(const Json& json) {
+std::optional<checkpoint::ManifestInput> input_in(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return checkpoint::ManifestInput{json_value<std::string>(json, "path"), json_value<std::uint64_t>(json, "length"),
                                    json_value<std::int64_t>(json, "samples"), json_value<std::string>(json, "digest")};
@@ -98,8 +98,8 @@ TrainingFile file_of(const Json& json) {
         checkpoint::Parent{json_value<std::string>(parent, "run"), json_value<std::int64_t>(parent, "step")};
   file.origin = json_value<std::string>(json, "origin");
   const auto validation = json.find("validation");  // files of earlier programs do not have it
-  file.inputs = {input_of(json_member(json, "data")), input_of(json_member(json, "weights")),
-                 validation == json.end() ? std::nullopt : input_of(*validation)};
+  file.inputs = {input_in(json_member(json, "data")), input_in(json_member(json, "weights")),
+                 validation == json.end() ? std::nullopt : input_in(*validation)};
   file.slurm_job = json_value<std::string>(json, "slurm_job");
   file.replacing = json_value<std::int64_t>(json, "replacing");
   file.finished = json_value<bool>(json, "finished");

@@ -16,6 +16,7 @@
 #include "base/plain_file.hpp"
 #include "base/text.hpp"
 #include "profile/compare/shipped_envelope.hpp"
+#include "profile/measurement.hpp"
 
 namespace shard8::profile {
 namespace {
@@ -79,11 +80,6 @@ Envelope parse_envelope(std::string_view text, const std::string& name) {
            e.what());
   }
   return envelope;
-}
-
-const std::string* value_of(const RecordedRun::Texts& deck, const std::string& key) {
-  const auto at = std::find_if(deck.begin(), deck.end(), [&](const auto& text) { return text.first == key; });
-  return at == deck.end() ? nullptr : &at->second;
 }
 
 std::string rounding_of(const RecordedRun& run) {

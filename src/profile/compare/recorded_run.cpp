@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/plain_file.hpp"
@@ -69,11 +70,6 @@ RecordedRun::Texts texts_of(const Json& object) {
 
 /// A loss or a norm: null where it was not finite.
 double number(const Json& value) { return value.is_null() ? std::nan("") : json_value<double>(value); }
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) /
-         static_cast<double>(std::max<std::size_t>(values.size(), 1));
-}
 
 constexpr std::int64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
 
@@ -348,7 +344,7 @@ RecordedRun read_by_metrics(const fs::path& path) {
   RecordedRun run{.name = path.string()};
   const std::vector<double> step_s = read_metrics(path, 0, run);
   run.p50_s = percentile(step_s, 50);
-  run.mean_s = mean_of(step_s);
+  run.mean_s = base::mean_of(step_s);
   run.known = mean_of_steps(step_s);
   if (run.mean_s > 0) run.tokens_per_s = static_cast<double>(run.tokens_per_step) / run.mean_s;
   return run;

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
+#include "base/arithmetic.hpp"
 #include "profile/compare/comparison.hpp"
 
 #include <algorithm>
@@ -13,10 +14,6 @@ namespace {
 constexpr std::size_t kLeastSteps = 4;     ///< chosen: two blocks of two
 constexpr double kMostCorrelation = 0.98;  ///< chosen: the error stays finite
 
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 /// The sum of (x − mean)².
 double squares(std::span<const double> values, double mean) {
   return std::accumulate(values.begin(), values.end(), 0.0,
@@ -26,10 +23,10 @@ double squares(std::span<const double> values, double mean) {
 /// The variance of the mean of `blocks` blocks, which have equal lengths but for one value.
 double variance_by_blocks(std::span<const double> values, std::size_t blocks) {
   double sum = 0, sum_of_squares = 0;
-  const double mean = mean_of(values);
+  const double mean = base::mean_of(values);
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::size_t first = b * values.size() / blocks, end = (b + 1) * values.size() / blocks;
-    const double x = mean_of(values.subspan(first, end - first)) - mean;
+    const double x = base::mean_of(values.subspan(first, end - first)) - mean;
     sum += x;
     sum_of_squares += x * x;
   }
@@ -39,7 +36,7 @@ double variance_by_blocks(std::span<const double> values, std::size_t blocks) {
 
 /// The correlation of neighbours.
 double correlation(std::span<const double> values) {
-  const double mean = mean_of(values), all = squares(values, mean);
+  const double mean = base::mean_of(values), all = squares(values, mean);
   if (all <= 0) return 0;
   double neighbours = 0;
   for (std::size_t i = 1; i < values.size(); ++i) neighbours += (values[i] - mean) * (values[i - 1] - mean);
@@ -86,7 +83,7 @@ std::optional<StepMean> mean_of_steps(std::span<const double> values) {
   if (values.size() < kLeastSteps) return std::nullopt;
   const auto length = static_cast<std::size_t>(std::sqrt(static_cast<double>(values.size())));
   const std::size_t blocks = values.size() / length;
-  const double r = correlation(values), mean = mean_of(values);
+  const double r = correlation(values), mean = base::mean_of(values);
   const double independent = static_cast<double>(values.size()) * (1 - r) / (1 + r);
   const double of_values = squares(values, mean) / static_cast<double>(values.size() - 1);
   const double variance = std::max(variance_by_blocks(values, blocks), of_values / independent);

@@ -214,7 +214,7 @@ std::vector<Share> parts_of(const History& h) {
   return parts;
 }
 
-OrderedJson number(std::optional<double> value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); }
+OrderedJson json_or_null(std::optional<double> value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); }
 OrderedJson instant(std::optional<double> at) { return at ? OrderedJson(base::utc_text(*at)) : OrderedJson(nullptr); }
 
 OrderedJson json_of(const LegHistory& leg) {
@@ -225,13 +225,13 @@ OrderedJson json_of(const LegHistory& leg) {
           {"first_step", leg.first_step},
           {"counted", leg.counted},
           {"lost", leg.lost},
-          {"gap_s", number(leg.gap_s)},
-          {"start_up_s", number(leg.start_up_s)},
+          {"gap_s", json_or_null(leg.gap_s)},
+          {"start_up_s", json_or_null(leg.start_up_s)},
           {"counted_s", leg.counted_s},
-          {"lost_s", number(leg.lost_s)},
-          {"held_up_s", number(leg.held_up_s)},
+          {"lost_s", json_or_null(leg.lost_s)},
+          {"held_up_s", json_or_null(leg.held_up_s)},
           {"validation_s", leg.validation_s},
-          {"other_s", number(leg.other_s)},
+          {"other_s", json_or_null(leg.other_s)},
           {"notes", leg.notes}};
 }
 

@@ -20,8 +20,6 @@ namespace {
 using base::Axis;
 using Json = nlohmann::ordered_json;
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
-
 SweepRow row_of(const deck::Config& config, int threads) {
   const Plan plan = make_plan(config, threads);
   return {.mesh = config.mesh.extents(),
@@ -76,13 +74,14 @@ std::string to_text(const Sweep& sweep) {
   for (const SweepRow& row : sweep.rows)
     text += fmt::format("{:>9} {:>7} {:>7} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>14.4g} {:>8}\n",
                         row.mesh[Axis::replicate], row.mesh[Axis::shard], row.mesh[Axis::tensor],
-                        static_cast<double>(row.memory) / kGiB, row.sent.all() / kGiB, row.sent.shard / kGiB,
-                        row.sent.tensor / kGiB, row.sent.other / kGiB, 1e-12 * row.flops_per_rank, row.padding);
+                        static_cast<double>(row.memory) / base::kGiB, row.sent.all() / base::kGiB,
+                        row.sent.shard / base::kGiB, row.sent.tensor / base::kGiB, row.sent.other / base::kGiB,
+                        1e-12 * row.flops_per_rank, row.padding);
   text += fmt::format("meshes of {}: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
                       base::count(sweep.ranks, "rank", "ranks"), sweep.rows.size());
   if (sweep.too_large > 0)
     text += fmt::format("left out, since they need more than {:.4g} GiB a rank: {}\n",
-                        static_cast<double>(sweep.most) / kGiB, sweep.too_large);
+                        static_cast<double>(sweep.most) / base::kGiB, sweep.too_large);
   if (sweep.refused > 0)
     text += fmt::format("left out, since they do not go with the deck: {}; the first:\n{}\n", sweep.refused, sweep.why);
   return text;
