@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "app/process.hpp"
+#include "base/arithmetic.hpp"
 #include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "deck/choices.hpp"
@@ -101,9 +102,8 @@ std::vector<std::string> describe_devices() {
   for (int d = 0; d < devices; ++d) {
     const auto device = tensor::cuda::describe_device(d);
     lines.push_back(fmt::format("{}: {}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", d, device.name,
-                                static_cast<double>(device.memory) / (1024.0 * 1024.0 * 1024.0),
-                                device.compute_capability / 10, device.compute_capability % 10,
-                                device.multiprocessors));
+                                static_cast<double>(device.memory) / base::kGiB, device.compute_capability / 10,
+                                device.compute_capability % 10, device.multiprocessors));
   }
   return lines;
 }

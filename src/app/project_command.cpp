@@ -9,6 +9,7 @@
 
 #include "app/commands.hpp"
 #include "app/run_report.hpp"
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
@@ -165,7 +166,7 @@ int project_sweep(ProjectArguments& arguments, const machine::Machine& machine, 
         base::ExitCode::deck,
         "shard8 project: no mesh of {} is left: {} need more than {:.4g} GiB a rank, {} do not go with the "
         "deck, for {} the machine file does not say enough{}{}",
-        base::count(ranks, "rank", "ranks"), sweep.too_large.size(), static_cast<double>(most) / (1024.0 * 1024 * 1024),
+        base::count(ranks, "rank", "ranks"), sweep.too_large.size(), static_cast<double>(most) / base::kGiB,
         sweep.refused, sweep.not_projected.size(),
         !sweep.not_projected.empty() || !sweep.why.empty() ? "; the first:\n" : "; give more --ranks or a larger --fit",
         !sweep.not_projected.empty() ? sweep.not_projected.front().second : sweep.why);

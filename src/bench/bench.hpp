@@ -25,8 +25,8 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Whether a collective finds what it is given where it puts its result. Then nccl-tests' times in place are those of
-/// shard8's collective.
+/// Whether the result of a collective replaces its input in the same memory. Of nccl-tests' two times those "in place"
+/// then belong to shard8's collective, otherwise those "out of place".
 inline bool in_place(profile::Collective op) {
   return op != profile::Collective::all_to_all && op != profile::Collective::send_receive;
 }

@@ -130,7 +130,7 @@ std::vector<CollectiveTime> time_collectives(const Communicator& world, const Gr
         slowest = std::max(slowest, row.seconds);
       }
       sizes.back().count = rows.size() - sizes.back().first;
-      size_s = std::chrono::duration<double>(Clock::now() - size_begin).count();
+      size_s = seconds_since(size_begin);
     }
     std::string again = disturbed(rows, sizes);  // as rank 0 finds it
     world.broadcast(again, 0);

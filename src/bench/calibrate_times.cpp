@@ -80,7 +80,7 @@ Slowdowns slowdowns_of(const Calls& all, Load load, bool on_device, bool copies)
 
 double standard_deviation(const std::vector<double>& values) {
   const double n = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  const double mean = base::mean_of(values);
   double sum = 0;
   for (const double v : values) sum += (v - mean) * (v - mean);
   return std::sqrt(sum / (n - 1));

@@ -160,7 +160,7 @@ CollectiveFigures time_one(const Communicator& group, Collective op, DType dtype
     group.barrier();
     const auto begin = Clock::now();
     for (int i = 0; i < repetitions; ++i) one.call();
-    mine_s = std::chrono::duration<double>(Clock::now() - begin).count() / repetitions;
+    mine_s = seconds_since(begin) / repetitions;
   }
   std::array<double, 1> sum{mine_s};
   group.all_reduce(sum, Communicator::Reduce::sum);

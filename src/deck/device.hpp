@@ -8,9 +8,8 @@
 
 namespace shard8::deck {
 
-/// Whether the steps of a deck run on devices. A deck that does not say so (mesh.device) runs where this program was
-/// built for, and so does a step without a deck: on_device({}). A step that runs elsewhere can be recorded, but not
-/// run.
+/// Whether the steps of a deck run on devices. With `mesh.device: auto`, and without a deck (on_device({})), they do in
+/// a build for devices. A step for devices can be recorded in a build for hosts, and the other way round, but not run.
 inline bool on_device(const MeshConfig& mesh) {
   return mesh.device == Device::automatic ? tensor::kDevice : mesh.device == Device::cuda;
 }

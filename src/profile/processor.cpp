@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <sstream>
 
@@ -251,7 +250,8 @@ using Vector [[gnu::vector_size(32)]] = float;
 constexpr std::size_t kVectors = 256;  ///< 8 KiB, so that the first cache has them
 constexpr std::size_t kChains = 8;     ///< as many as hide the latency of a multiplication and addition
 
-/// Eight chains of multiplications and additions, with one value from memory each: what a matrix product does.
+/// Eight sums of vectors, each multiplied by `factor` before a vector from the first cache is added to it. The units
+/// that compute it are those that matrix products use.
 [[gnu::noinline]] float vector_work(const std::array<Vector, kVectors>& values, float factor) {
   std::array<Vector, kChains> sums{};
   for (int repeat = 0; repeat < 40; ++repeat)
@@ -262,7 +262,8 @@ constexpr std::size_t kChains = 8;     ///< as many as hide the latency of a mul
   return sum;
 }
 
-double seconds_of(const std::function<void()>& work) {
+template <class Work>
+double seconds_of(const Work& work) {
   const Clock::time_point begin = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - begin).count();

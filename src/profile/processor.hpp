@@ -41,8 +41,8 @@ class CoreSpeed {
     double integers_s = 0;  ///< about 2 µs of instructions that are in no need of memory and of each other
     double vectors_s = 0;   ///< about 2 µs of multiplications and additions of fp32 vectors from the first cache
   };
-  /// Does the work. Both parts, since what shares the core may use one kind of its units only: matrix products of a
-  /// neighbour double the time of vectors, and that of integers hardly changes.
+  /// Does both parts of the work, since what shares the core may use one kind of its units only. Measured: something
+  /// unseen that made steps 60 % longer doubled the time of vectors and changed that of integers by 4 %.
   static Work work();
 
   /// Adds a sample: of each part the shorter of two times. Does nothing for kBetween after a sample, so that samples
@@ -51,11 +51,13 @@ class CoreSpeed {
   void add(const Work& work);
 
   std::int64_t samples() const { return samples_; }
-  /// Mean and least over the samples of the time of both parts in s, each sample of a part counted with at most 4 times
-  /// its least (a thread that lost its core meanwhile tells nothing of the core). 0 without samples.
+  /// The mean and the least time of a part over the samples, in s, added up over both parts. In the mean a sample of a
+  /// part counts with at most 4 times the least of that part: a longer one comes from a thread that lost its core, and
+  /// tells nothing of the core. 0 without samples.
   double mean_s() const;
   double least_s() const { return least_s_[0] + least_s_[1]; }
-  /// The mean over the least time, less 1, of the part that was slowed more. 0 without samples.
+  /// By how much the core was slowed: the mean time of a part divided by its least time, less 1, of the part for which
+  /// this is larger. 0 without samples.
   double slowed() const;
 
  private:

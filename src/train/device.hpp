@@ -15,8 +15,8 @@
 
 namespace shard8::train {
 
-/// A clock that times steps on `exec`: on hosts the host's clock; on a device events in the stream of `exec`, which are
-/// read once the step is over.
+/// Makes a clock that times the steps of `exec`. On hosts it reads the host's clock. On a device it records events in
+/// the stream of `exec`, and reads their times when the step has ended.
 std::unique_ptr<profile::StepClock> make_clock(const tensor::Exec& exec);
 
 /// Throws Error(environment), with the bytes that are needed and free, when this rank's device has not enough free

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <functional>
 
+#include "profile/measurement.hpp"
+
 namespace shard8::profile {
 namespace {
 
@@ -42,8 +44,8 @@ Verdict judge_size(double a, double b, double percent) {
 void differ(std::vector<Difference>& out, const std::string& what, const RecordedRun::Texts& a,
             const RecordedRun::Texts& b, const std::function<bool(const std::string&)>& counts) {
   const auto value = [](const RecordedRun::Texts& texts, const std::string& name) -> std::string {
-    const auto at = std::find_if(texts.begin(), texts.end(), [&](const auto& text) { return text.first == name; });
-    return at == texts.end() ? "-" : at->second;
+    const std::string* const found = value_of(texts, name);
+    return found == nullptr ? "-" : *found;
   };
   for (const auto& [name, text] : a)
     if (counts(name) && value(b, name) != text) out.push_back({what, name, text, value(b, name)});
@@ -139,7 +141,7 @@ class Figures {
     }
     if (!a_.known || !b_.known) return kind;
     const StepMean of_a = a_.known->of(1 / a), of_b = b_.known->of(1 / b);
-    know(figure, difference_of(of_a, of_b), of_a.mean, 1 - kChanceOfStep);
+    set_margin(figure, difference_of(of_a, of_b), of_a.mean, 1 - kChanceOfStep);
     if (quiet_) figure.verdict = judge(of_a.mean, of_b.mean, percent_, *figure.margin);
     *figure.margin *= a * a;  // d(1/t) = dt/t²
     return kind;
@@ -257,20 +259,21 @@ class Figures {
     figure.verdict = figure.in_band ? Verdict::within : judge(a, b, percent_, 0);
   }
 
-  /// Judges two means, where a difference up to `least` does not count.
-  /// The margin and the confidence of a difference of times. What cores that did not keep their speed may have done to
-  /// either mean is no part of the difference.
-  void know(ComparedFigure& figure, MeanDifference difference, double mean, double confidence) const {
+  /// Sets the margin and the confidence of a figure from the difference of two means, of which `mean` is one. Cores
+  /// that did not keep their speed may have lengthened either mean by kCoresToSteps times their slowdown. The margin is
+  /// larger by that time, and the confidence is that of what the difference has beyond it.
+  void set_margin(ComparedFigure& figure, MeanDifference difference, double mean, double confidence) const {
     const double by_cores = kCoresToSteps * std::max(a_.core_slowed, b_.core_slowed) * mean;
     figure.margin = difference.margin(confidence) + by_cores;
     difference.difference = std::max(0.0, std::abs(difference.difference) - by_cores);
     figure.confidence = difference.confidence();
   }
 
+  /// Judges two means, where a difference up to `least` does not count.
   void judge_means(ComparedFigure& figure, const std::optional<StepMean>& a, const std::optional<StepMean>& b,
                    double confidence, double least = 0) const {
     if (!a || !b || !steps_alike_) return;
-    know(figure, difference_of(*a, *b), a->mean, confidence);
+    set_margin(figure, difference_of(*a, *b), a->mean, confidence);
     if (quiet_) figure.verdict = judge(a->mean, b->mean, percent_, std::max(*figure.margin, least));
   }
 

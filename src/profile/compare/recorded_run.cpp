@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/arithmetic.hpp"
 #include "base/error.hpp"

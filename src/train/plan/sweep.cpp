@@ -143,7 +143,7 @@ std::string to_json(const Plan& plan, const deck::Config& config) {
 namespace {
 
 std::string bytes_text(double bytes) {
-  if (bytes >= 0.1 * 1024 * 1024 * 1024) return fmt::format("{:.2f} GiB", bytes / (1024.0 * 1024 * 1024));
+  if (bytes >= 0.1 * 1024 * 1024 * 1024) return fmt::format("{:.2f} GiB", bytes / base::kGiB);
   if (bytes >= 0.1 * 1024 * 1024) return fmt::format("{:.2f} MiB", bytes / (1024.0 * 1024));
   return fmt::format("{:.2f} KiB", bytes / 1024.0);
 }
