@@ -95,7 +95,7 @@ void qk_norm_rope_forward(const tensor::Exec& exec, const tensor::Tensor& qkv, c
 /// Replaces the gradient of each query and key head that forward wrote, in dqkv, by the gradient of the head before
 /// the norm: rope_backward, then rmsnorm_backward. Adds the gradients of the weights, summed over tokens and heads in a
 /// fixed order, to dweights. The other arguments are those of forward. `workspace`: u8, at least
-/// norm_workspace_bytes(T, head_dim) of kernels/norm.hpp.
+/// norm_workspace_bytes(T, head_dim) of kernels/elementwise.hpp.
 void qk_norm_rope_backward(const tensor::Exec& exec, const tensor::Tensor& dqkv, const QkWeights& dweights,
                            const tensor::Tensor& unnormed, const tensor::Tensor& table, const QkWeights& weights,
                            const QkHeads& heads, float eps, const tensor::Tensor& workspace);

@@ -104,7 +104,7 @@ inline void require_outputs(const char* kernel, const char* name, const Outputs&
   if (!out.transposed.empty()) require_count(kernel, "transposed", out.transposed, count);
 }
 
-/// Throws Error(failed) unless the tensors of an RMSNorm over x (T, H) have the counts that kernels/norm.hpp states.
+/// Throws Error(failed) unless the tensors of an RMSNorm over x (T, H) have the counts that kernels/elementwise.hpp states.
 inline void require_rmsnorm(const char* kernel, const Outputs& y, const tensor::Tensor& rstd, const tensor::Tensor& x,
                             const tensor::Tensor& weight) {
   require_outputs(kernel, "y", y, x.rows() * x.cols());

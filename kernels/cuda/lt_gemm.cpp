@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "kernels/cuda/cutlass_gemm.hpp"
 #include "kernels/cuda/library_check.hpp"
-#include "kernels/cuda/lt_search.hpp"
+#include "kernels/cuda/lt_problem.hpp"
 
 namespace shard8::kernels::cuda {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/lt_key.hpp"
 #include "kernels/cuda/lt_problem.hpp"
-#include "kernels/cuda/lt_search.hpp"
 
 namespace shard8::kernels::cuda {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/cuda/lt_search.hpp"
+#include "kernels/cuda/lt_problem.hpp"
 
 #include <algorithm>
 #include <array>

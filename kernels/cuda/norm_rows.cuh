@@ -5,7 +5,7 @@
 #include <cfloat>
 #include <type_traits>
 
-#include "kernels/cuda/norm.hpp"
+#include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/row_parts.cuh"
 
 /// The parts of norm_kernel. A cluster of blocks takes 32 rows at once. A block takes some of their columns, a warp

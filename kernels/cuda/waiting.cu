@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "kernels/cuda/waiting.hpp"
+#include "kernels/cuda/kernels.hpp"
 #include "tensor/cuda/device.hpp"
 
 namespace shard8::kernels::cuda {

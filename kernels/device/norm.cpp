@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/norm.hpp"
 
 #include "kernels/check/arguments.hpp"
-#include "kernels/cuda/norm.hpp"
+#include "kernels/cuda/kernels.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/kokkos/label.hpp"
 #include "kernels/kokkos/portable.hpp"

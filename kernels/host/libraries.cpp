@@ -18,7 +18,6 @@
 #include "kernels/host/decoded_tile.hpp"
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/libraries.hpp"
-#include "kernels/norm.hpp"
 
 /// On hosts there is no choice of algorithms, so there is nothing to keep.
 

@@ -4,7 +4,6 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/row_sums.hpp"
-#include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/kokkos/dispatch_table.hpp"
-#include "kernels/kokkos/warp_rows.hpp"
+#include "kernels/kokkos/moe_common.hpp"
 #include "kernels/moe.hpp"
 
 namespace shard8::kernels {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kokkos/dispatch_table.hpp"
+#include "kernels/kokkos/moe_common.hpp"
 
 #include <type_traits>
 

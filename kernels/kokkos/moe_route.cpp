@@ -4,7 +4,7 @@
 
 #include "kernels/check/arguments.hpp"
 #include "kernels/kokkos/fast_math.hpp"
-#include "kernels/kokkos/warp_rows.hpp"
+#include "kernels/kokkos/moe_common.hpp"
 #include "kernels/moe.hpp"
 
 namespace shard8::kernels {

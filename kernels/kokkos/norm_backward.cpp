@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/check/arguments.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/loops.hpp"
 #include "kernels/kokkos/row_sums.hpp"
-#include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {

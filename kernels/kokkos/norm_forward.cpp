@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "kernels/check/arguments.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/cast_tiles.hpp"
 #include "kernels/kokkos/fast_math.hpp"
 #include "kernels/kokkos/loops.hpp"
@@ -10,7 +11,6 @@
 #include "kernels/kokkos/portable.hpp"
 #include "kernels/kokkos/write_outputs.hpp"
 #include "kernels/kokkos/write_panels.hpp"
-#include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -12,7 +12,7 @@
 /// between the two forms; where the replacement does not take the arguments, kernels/device calls the portable forms.
 namespace shard8::kernels {
 
-/// The portable forms of rmsnorm_forward and layernorm_forward (kernels/norm.hpp). x of layernorm_forward must be
+/// The portable forms of rmsnorm_forward and layernorm_forward (kernels/elementwise.hpp). x of layernorm_forward must be
 /// written, not partial sums. On hosts x of rmsnorm_forward must be written, too.
 void portable_rmsnorm_forward(const tensor::Exec& exec, const Outputs& y, const tensor::Tensor& rstd,
                               const tensor::SumOfPartials& x, const tensor::Tensor& weight, float eps);

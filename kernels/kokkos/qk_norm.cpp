@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kokkos/norm_values.hpp"
 
+#include "kernels/elementwise.hpp"
 #include "kernels/kokkos/row_sums.hpp"
-#include "kernels/norm.hpp"
 
 namespace shard8::kernels {
 namespace {

@@ -28,7 +28,6 @@
 #include "train/assembly.hpp"
 
 #if defined(SHARD8_CUDA)
-#include "app/device_collectives.hpp"
 #include "tensor/cuda/device.hpp"
 #endif
 

@@ -26,11 +26,10 @@
 #include "profile/processor.hpp"
 #include "profile/report.hpp"
 #include "train/algorithms.hpp"
-#include "train/overlap/timing.hpp"
+#include "train/overlap/choice.hpp"
 #include "train/plan/plan.hpp"
 
 #if defined(SHARD8_CUDA)
-#include "app/device_collectives.hpp"
 #include "tensor/cuda/device.hpp"
 #endif
 

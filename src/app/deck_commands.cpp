@@ -27,7 +27,6 @@
 #include "deck/layout.hpp"
 #include "deck/load.hpp"
 #include "deck/overlap.hpp"
-#include "deck/written_files.hpp"
 #include "machine/machine.hpp"
 #include "train/checkpoints.hpp"
 #include "train/plan/plan.hpp"

@@ -26,7 +26,7 @@
 #include "data/batch.hpp"
 #include "deck/choices.hpp"
 #include "deck/device.hpp"
-#include "deck/written_files.hpp"
+#include "deck/layout.hpp"
 #include "io/file.hpp"
 #include "profile/output_file.hpp"
 #include "project/skeleton_waits.hpp"

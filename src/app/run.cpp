@@ -25,7 +25,7 @@
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
 #include "train/inputs.hpp"
-#include "train/overlap/timing.hpp"
+#include "train/overlap/choice.hpp"
 #include "train/plan/plan.hpp"
 #include "train/stopping.hpp"
 #include "train/training_file.hpp"

@@ -24,7 +24,7 @@
 #include "base/utc.hpp"
 #include "checkpoint/directory.hpp"
 #include "comm/agree.hpp"
-#include "deck/written_files.hpp"
+#include "deck/layout.hpp"
 #include "io/file.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/runtime.hpp"

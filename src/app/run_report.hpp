@@ -21,7 +21,7 @@
 #include "tensor/runtime.hpp"
 #include "train/assembly.hpp"
 #include "train/checkpoints.hpp"
-#include "train/overlap/timing.hpp"
+#include "train/overlap/choice.hpp"
 #include "train/stopping.hpp"
 
 namespace shard8::app {

@@ -43,12 +43,20 @@ template <class... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws Error(failed) "message (requirement 'expression' does not hold at folder/file:line)".
-[[noreturn]] void require_failed(const char* expression, const char* file, int line, const std::string& message);
-
 /// The last folder and the file name of a source's path: "tensor/arena.cpp". The short path is enough to find a line,
 /// and does not show where the program was built. A path with no folder is returned as it is.
-std::string_view short_path(std::string_view path);
+inline std::string_view short_path(std::string_view path) {
+  const auto file = path.rfind('/');
+  if (file == std::string_view::npos || file == 0) return path;
+  const auto folder = path.rfind('/', file - 1);
+  return folder == std::string_view::npos ? path : path.substr(folder + 1);
+}
+
+/// Throws Error(failed) "message (requirement 'expression' does not hold at folder/file:line)".
+[[noreturn]] inline void require_failed(const char* expression, const char* file, int line,
+                                        const std::string& message) {
+  fail(ExitCode::failed, "{} (requirement '{}' does not hold at {}:{})", message, expression, short_path(file), line);
+}
 
 }  // namespace shard8::base
 

@@ -14,7 +14,7 @@
 
 #include "base/text.hpp"
 #include "profile/spread.hpp"
-#include "train/overlap/timing.hpp"
+#include "train/overlap/choice.hpp"
 
 namespace shard8::bench {
 

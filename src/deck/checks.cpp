@@ -17,7 +17,6 @@
 #include "deck/layout.hpp"
 #include "deck/number.hpp"
 #include "deck/overlap.hpp"
-#include "deck/written_files.hpp"
 
 namespace shard8::deck {
 namespace {

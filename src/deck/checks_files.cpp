@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "deck/checks.hpp"
 #include "deck/choices.hpp"
-#include "deck/written_files.hpp"
+#include "deck/layout.hpp"
 
 namespace shard8::deck {
 namespace {

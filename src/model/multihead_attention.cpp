@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "model/multihead_attention.hpp"
+#include "model/transformer_layer.hpp"
 
 #include "kernels/attention.hpp"
 

@@ -13,8 +13,11 @@
 #include "base/error.hpp"
 #include "deck/config.hpp"
 #include "fp8/scaling_state.hpp"
+#include "fsdp/unit_buffers.hpp"
 #include "fsdp/weight_forms.hpp"
 #include "io/box.hpp"
+#include "io/tensor_file.hpp"
+#include "tensor/runtime.hpp"
 
 namespace shard8::model {
 
@@ -204,5 +207,14 @@ std::int64_t parameter_count(const deck::ModelConfig& model);
 /// Number of parameters that matrix products read for a token: a tied table once, an embedding table of its own not, of
 /// experts those of the token's experts.
 std::int64_t matmul_parameter_count(const deck::ModelConfig& model);
+
+/// Fills this rank's master shards (and remainders) from `file`, which has Hugging Face's names and layouts, or with
+/// random values if `file` is null. Padding rows are zero. This rank reads or draws only the rows that it owns, so no
+/// rank ever holds a whole model, and every mesh starts from the same values. Communicates nothing. Names may lack the
+/// prefix "transformer."; of a table of positions longer than seq the first rows are read. With master_remainder it
+/// overwrites the gradient shards. Throws Error(deck) with name and shapes if a tensor is missing or has another shape,
+/// and the errors of TensorFile::read_box.
+void initialise(const tensor::Exec& exec, const fsdp::UnitBuffers& buffers, const std::vector<UnitSpec>& units,
+                std::uint64_t seed, const io::TensorFile* file);
 
 }  // namespace shard8::model

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/norm.hpp"
 
 namespace shard8::model {
 

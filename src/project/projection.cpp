@@ -7,7 +7,7 @@
 #include <map>
 #include <numbers>
 
-#include "project/tasks.hpp"
+#include "project/simulation.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::project {

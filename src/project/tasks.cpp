@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "project/tasks.hpp"
+#include "project/simulation.hpp"
 
 #include <fmt/format.h>
 

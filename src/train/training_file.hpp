@@ -12,7 +12,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/state_tensor.hpp"
 #include "deck/config.hpp"
-#include "deck/written_files.hpp"
+#include "deck/layout.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::train {

@@ -20,7 +20,6 @@
 #include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/vocabulary.hpp"
 #include "tensor/arena.hpp"

@@ -18,7 +18,6 @@
 #include "kernels/blas/blas_core.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
-#include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/vocabulary.hpp"
 #include "tests/kernels/attention_reference.hpp"

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/norm.hpp"
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
 

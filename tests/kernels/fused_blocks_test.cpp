@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise.hpp"
-#include "kernels/norm.hpp"
 #include "tests/kernels/fused.hpp"
 
 /// A kernel that casts its result with block scales writes the bytes of the plain result, cast by quantize_blocks.

@@ -3,7 +3,6 @@
 #include "tests/kernels/fused.hpp"
 
 #include "kernels/elementwise.hpp"
-#include "kernels/norm.hpp"
 
 namespace shard8::tests {
 namespace {

@@ -17,7 +17,6 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/moe.hpp"
-#include "kernels/norm.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/vocabulary.hpp"
 #include "tests/kernels/buffer.hpp"

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/norm.hpp"
+#include "kernels/elementwise.hpp"
 
 #include <gtest/gtest.h>
 

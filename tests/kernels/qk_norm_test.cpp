@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/norm.hpp"
+#include "kernels/elementwise.hpp"
 #include "tests/kernels/buffer.hpp"
 #include "tests/support/compare.hpp"
 

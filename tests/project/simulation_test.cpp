@@ -11,7 +11,6 @@
 
 #include "deck/load.hpp"
 #include "machine/machine.hpp"
-#include "project/tasks.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::project {

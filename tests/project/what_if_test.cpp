@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "project/costs.hpp"
+#include "project/report.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,6 @@
 
 #include "deck/load.hpp"
 #include "train/overlap/choice.hpp"
-#include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 #include "train/setup.hpp"
 #include "train/state.hpp"

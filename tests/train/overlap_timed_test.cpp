@@ -11,7 +11,6 @@
 #include "deck/load.hpp"
 #include "tests/support/execution.hpp"
 #include "train/overlap/choice.hpp"
-#include "train/overlap/timing.hpp"
 #include "train/plan/plan.hpp"
 
 namespace shard8::train {

@@ -18,7 +18,6 @@
 #include "deck/layout.hpp"
 #include "deck/overlap.hpp"
 #include "profile/spread.hpp"
-#include "train/overlap/timing.hpp"
 
 namespace shard8::train {
 

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train/overlap/timing.hpp"
 
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tensor/dtype.hpp"
@@ -11,8 +12,9 @@
 
 namespace shard8::kernels::cuda {
 
-/// The arguments of norm_forward: the forward of a norm of bf16 over rows of `hidden` elements, as kernels/norm.hpp and
-/// kernels/quantize.hpp state. All pointers are to the device's memory. A null pointer: the result is not requested.
+/// The arguments of norm_forward: the forward of a norm of bf16 over rows of `hidden` elements, as
+/// kernels/elementwise.hpp and kernels/quantize.hpp state. All pointers are to the device's memory. A null pointer: the
+/// result is not requested.
 struct NormForward {
   void* x;             ///< bf16 (rows, hidden)
   const void* weight;  ///< bf16 (hidden)
@@ -43,5 +45,12 @@ bool has_norm_forward(const NormForward& norm);
 /// Runs the norm; has_norm_forward(norm) must be true. Reads x once, or each partial sum once. Reads rows of x again if
 /// the cast of one of their results saturates. Sums depend on `hidden` alone, not on what is written.
 void norm_forward(cudaStream_t stream, const NormForward& norm);
+
+/// Launches a kernel that ends when `nanoseconds` have passed since it began. The kernel's `blocks` blocks read
+/// `memory`, of `bytes` bytes, over and over, all together `bytes_per_ns` bytes in a nanosecond or as fast as they can.
+/// With one block and no `memory` the kernel only spins. The clock of the device has steps of up to 1 us: a single wait
+/// is known to that, the mean of many is not changed by it.
+void launch_wait(cudaStream_t stream, std::uint64_t nanoseconds, int blocks, const std::uint64_t* memory,
+                 std::size_t bytes, double bytes_per_ns);
 
 }  // namespace shard8::kernels::cuda
