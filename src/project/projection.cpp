@@ -7,7 +7,6 @@
 #include <map>
 #include <numbers>
 
-#include "project/simulation.hpp"
 #include "train/setup.hpp"
 
 namespace shard8::project {

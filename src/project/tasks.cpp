@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The shard8 authors
 // SPDX-License-Identifier: Apache-2.0
-#include "project/simulation.hpp"
+#include "project/projection.hpp"
 
 #include <fmt/format.h>
 

@@ -15,7 +15,7 @@
 #include "deck/load.hpp"
 #include "machine/machine.hpp"
 #include "machine/times.hpp"
-#include "project/simulation.hpp"
+#include "project/projection.hpp"
 #include "tests/io/files.hpp"
 #include "tests/support/execution.hpp"
 #include "train/setup.hpp"
