@@ -1,8 +1,19 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 
+# shard8_places(OUT cores): CTest's property PROCESSORS of a test that keeps so many cores busy. CTest counts places, two
+# for a core and one more (scripts/test), so that a test that waits most of the time, with 0 cores, runs beside others.
+function(shard8_places out cores)
+  math(EXPR places "2 * ${cores}")
+  if(places EQUAL 0)
+    set(places 1)
+  endif()
+  set(${out} ${places} PARENT_SCOPE)
+endfunction()
+
 # shard8_test(LAYER.SUBJECT
 #   [SOURCES file.cpp...]         GoogleTest sources; default: SUBJECT_test.cpp
+#   [PROGRAM LAYER.OTHER]         runs the executable of that test, in place of SOURCES, LINKS and DEFINITIONS
 #   [LINKS   target...]           what is tested; default: shard8::LAYER
 #   [CASES  case...]              one CTest each; without them one CTest, `all`
 #   [NP     n...]                 run under mpiexec with n ranks, one CTest for each n
@@ -11,7 +22,7 @@
 #   [BACKEND name]                in the CTest's name; default: cuda on devices, mpi with NP, else host
 #   [LABELS label...]             default: unit
 #   [TIMEOUT seconds]             default: 120
-#   [PROCESSORS n]                default: 1 for MAIN plain and for one rank, else 2
+#   [PROCESSORS n]                cores that it keeps busy; default: 1 for MAIN plain and for one rank, else 2
 #   [ENVIRONMENT NAME=value...]
 #   [DEFINITIONS NAME=value...]   of the sources, as for target_compile_definitions
 # )
@@ -25,7 +36,7 @@
 # TEST_F, TEST_P and TYPED_TEST alike. An executable with a suite that CASES does not list
 # fails, and so does a case without tests. By hand: build/cpu/tests/comm.group --case all_gather
 function(shard8_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT;PROCESSORS"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT;PROCESSORS;PROGRAM"
     "SOURCES;LINKS;CASES;NP;LABELS;ENVIRONMENT;DEFINITIONS")
   if(arg_UNPARSED_ARGUMENTS OR NOT name MATCHES "^([a-z0-9_]+)\\.([a-z0-9_]+)$")
     message(FATAL_ERROR "shard8_test(${name}): needs a name layer.subject; "
@@ -72,12 +83,19 @@ function(shard8_test name)
   endif()
   math(EXPR arg_TIMEOUT "${SHARD8_TEST_PATIENCE} * ${arg_TIMEOUT}")
 
-  shard8_test_program(${name} SOURCES ${arg_SOURCES} LINKS shard8_test_main_${arg_MAIN} ${arg_LINKS})
-  target_compile_definitions(${name} PRIVATE
-    "SHARD8_SOURCE_DIR=\"${SHARD8_TEST_SOURCE_DIR}\"" ${arg_DEFINITIONS})
+  if(arg_PROGRAM)
+    set(program ${arg_PROGRAM})
+    get_target_property(listed ${program} SHARD8_CASES)
+  else()
+    set(program ${name})
+    shard8_test_program(${name} SOURCES ${arg_SOURCES} LINKS shard8_test_main_${arg_MAIN} ${arg_LINKS})
+    target_compile_definitions(${name} PRIVATE
+      "SHARD8_SOURCE_DIR=\"${SHARD8_TEST_SOURCE_DIR}\"" ${arg_DEFINITIONS})
+    list(JOIN arg_CASES "," listed)
+    set_target_properties(${name} PROPERTIES SHARD8_CASES "${listed}")
+  endif()
 
   set(cases ${arg_CASES})
-  list(JOIN arg_CASES "," listed)
   set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false)
   if(arg_NP)
     list(APPEND environment OMP_NUM_THREADS=1)
@@ -109,14 +127,15 @@ function(shard8_test name)
       if(arg_CASES)
         set(arguments --case ${case} --cases ${listed})
       endif()
-      set(command ${launch} "$<TARGET_FILE:${name}>" ${arguments})
+      set(command ${launch} "$<TARGET_FILE:${program}>" ${arguments})
       if(on_device)
-        shard8_device_test("${test}" "$<TARGET_FILE:${name}>" ${command})
+        shard8_device_test("${test}" "$<TARGET_FILE:${program}>" ${command})
       else()
         add_test(NAME "${test}" COMMAND ${command})
       endif()
+      shard8_places(places ${processors})
       set_tests_properties("${test}" PROPERTIES
-        LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS "${processors}"
+        LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS "${places}"
         ENVIRONMENT "${environment};${arg_ENVIRONMENT}")
       if(np GREATER 1 AND NOT arg_BACKEND STREQUAL "cuda")
         set_property(TEST "${test}" APPEND PROPERTY ENVIRONMENT ${SHARD8_TEST_YIELD})
@@ -155,7 +174,7 @@ endfunction()
 #   [PROPERTIES name value...])
 #
 # A CTest of a script that runs the program. TIMEOUT is 120 by default, PROCESSORS 2. Scripts that keep at most one core
-# busy, because they run one process or wait most of the time, have PROCESSORS 1.
+# busy have PROCESSORS 1, those that wait most of the time 0.
 function(shard8_script_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ENVIRONMENT;PROPERTIES")
   if(NOT arg_TIMEOUT)
@@ -166,9 +185,10 @@ function(shard8_script_test name)
   endif()
   math(EXPR arg_TIMEOUT "${SHARD8_TEST_PATIENCE} * ${arg_TIMEOUT}")
   set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false ${SHARD8_PROGRAM_ENVIRONMENT} ${arg_ENVIRONMENT})
+  shard8_places(places ${arg_PROCESSORS})
   add_test(NAME "${name}" COMMAND ${arg_COMMAND})
   set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
-    PROCESSORS "${arg_PROCESSORS}" ENVIRONMENT "${environment}" ${arg_PROPERTIES})
+    PROCESSORS "${places}" ENVIRONMENT "${environment}" ${arg_PROPERTIES})
 endfunction()
 
 # shard8_device_test(TEST PROGRAM command...): a CTest whose command starts PROGRAM, which needs devices.

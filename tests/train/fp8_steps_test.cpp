@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <string_view>
@@ -27,7 +28,14 @@ using test::Fp8Variant;
 using test::GatheredWeight;
 using tests::DelayedModel;
 
-constexpr int kSteps = SHARD8_STEPS;
+/// Steps of the trainings whose weights are checked: 6, or what SHARD8_FP8_STEPS says.
+int checked_steps() {
+  static const int steps = [] {
+    const char* const text = std::getenv("SHARD8_FP8_STEPS");
+    return text == nullptr ? 6 : std::atoi(text);
+  }();
+  return steps;
+}
 
 /// The value that is cast: an element of the master, rounded to bf16 first with compute bf16.
 float cast_of(const GatheredWeight& w, std::int64_t row, std::int64_t col) {
@@ -193,11 +201,11 @@ std::vector<Fp8Variant> variants() {
 
 /// Whether the steps whose weights are checked are enough for losses to fall by more than batches differ. Otherwise
 /// other trainings, whose weights are not checked, show that losses fall.
-constexpr bool kLong = kSteps >= 50;
+bool is_long() { return checked_steps() >= 50; }
 constexpr int kFallingSteps = 8, kFallingBatch = 12;
 
 /// In short trainings one sequence of each micro-batch for each rank.
-int batch_of(const Fp8Variant& v) { return kLong ? kFallingBatch : (v.micro_batch > 0 ? 2 : 1) * ranks_of(v); }
+int batch_of(const Fp8Variant& v) { return is_long() ? kFallingBatch : (v.micro_batch > 0 ? 2 : 1) * ranks_of(v); }
 
 /// Trains and checks the weights after each step. Returns the losses of all steps, or fewer if a check failed.
 std::vector<double> train_and_check(const deck::Config& config) {
@@ -218,9 +226,9 @@ TEST(Fp8Weights, AreThoseOfTheMastersAfterEveryStep) {
   ASSERT_FALSE(variants().empty());
   for (const Fp8Variant& v : variants()) {
     SCOPED_TRACE(name_of(v));
-    auto losses = train_and_check(test::fp8_deck(v, kSteps, 2, batch_of(v)));
-    ASSERT_EQ(losses.size(), std::size_t{kSteps});
-    if (!kLong) losses = test::train_curve(test::fp8_deck(v, kFallingSteps, 2, kFallingBatch)).losses;
+    auto losses = train_and_check(test::fp8_deck(v, checked_steps(), 2, batch_of(v)));
+    ASSERT_EQ(losses.size(), static_cast<std::size_t>(checked_steps()));
+    if (!is_long()) losses = test::train_curve(test::fp8_deck(v, kFallingSteps, 2, kFallingBatch)).losses;
     EXPECT_LT(*std::min_element(losses.end() - 5, losses.end()), losses.front());  // batches differ
   }
 }
