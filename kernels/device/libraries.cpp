@@ -29,12 +29,19 @@ struct Libraries::Parts {
   cuda::Sdpa sdpa;
 };
 
-/// The handles in a workspace. Throws Error(failed), naming the kernel, if the workspace has no libraries.
-Libraries::Parts& parts_of(const Workspace& workspace, const char* kernel);
-
 namespace {
 
 using cuda::LtTuning;
+using tensor::Operand;
+using tensor::Tensor;
+using tensor::cuda::stream_of;
+
+/// The handles in a workspace. Throws Error(failed), naming the kernel, if the workspace has no libraries.
+Libraries::Parts& parts_of(const Workspace& workspace, const char* kernel) {
+  SHARD8_REQUIRE(workspace.libraries != nullptr, "{}: the workspace has no libraries; on a device it needs them",
+                 kernel);
+  return workspace.libraries->parts();
+}
 
 LtTuning lt_tuning(Tuning tuning) {
   switch (tuning) {
@@ -88,12 +95,6 @@ std::vector<Libraries::Choice> Libraries::choices() const {
     choices.push_back(std::move(choice));
   }
   return choices;
-}
-
-Libraries::Parts& parts_of(const Workspace& workspace, const char* kernel) {
-  SHARD8_REQUIRE(workspace.libraries != nullptr, "{}: the workspace has no libraries; on a device it needs them",
-                 kernel);
-  return workspace.libraries->parts();
 }
 
 std::string blas_description() {
@@ -160,8 +161,6 @@ std::size_t Waiter::memory() const { return parts_->memory == nullptr ? 0 : kMem
 
 std::uint64_t Waiter::bytes_read() const { return 0; }
 
-using tensor::cuda::stream_of;
-
 void gemm_fprop(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Operand& x, const tensor::Operand& w,
                 const tensor::Tensor& bias, const Workspace& workspace, const tensor::Tensor& residual) {
   check_product("gemm_fprop", fprop_product(y, x, w, bias));
@@ -184,9 +183,6 @@ std::size_t gemm_workspace_bytes(tensor::DType operands, std::int64_t tokens, st
                                  tensor::Scaling scaling, bool transposed) {
   return cuda::gemm_memory_bytes(operands, tokens, inputs, outputs, scaling, transposed);
 }
-
-using tensor::Operand;
-using tensor::Tensor;
 
 namespace {
 
@@ -263,8 +259,6 @@ bool grouped_gemm_waits(tensor::DType operands, tensor::Scaling scaling, tensor:
 }
 
 namespace {
-
-using tensor::cuda::stream_of;
 
 void require_shape(const char* kernel, const AttentionShape& s) {
   SHARD8_REQUIRE(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "{}: {} heads on {} kv heads; must divide", kernel,

@@ -3,6 +3,7 @@
 #include "deck/layout.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
