@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -166,6 +167,13 @@ class Executor {
     if (computes_ && communicates_) return tensor::value_to_host<T>(exec(), memory);
     tensor::finish(exec());
     return T();
+  }
+  /// As value(), for the elements `to` of `memory`. In a skeleton they become T().
+  template <class T>
+  void read(std::span<T> to, const tensor::Tensor& memory) const {
+    if (computes_ && communicates_) return tensor::to_host(exec(), to.data(), memory);
+    tensor::finish(exec());
+    std::ranges::fill(to, T());
   }
 
   /// `work` is called with the execution space.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <numeric>
 #include <span>
 
 #include "kernels/adamw.hpp"
@@ -48,15 +49,18 @@ void Adamw::allocate_squares(tensor::Arena& arena) {
     const Tensor& master = buffers_.weights(u)[parameter].master;
     return kernels::square_segments(master.rows(), master.cols()) * static_cast<std::int64_t>(sizeof(double));
   };
-  std::int64_t all = 0;
-  for (std::size_t u = 0; u < first_moment_.size(); ++u)
-    for (std::size_t p = 0; p < first_moment_[u].size(); ++p) all += bytes_of(u, p);
-  all_squares_ = arena.allocate({all}, DType::u8);
-  std::int64_t next = 0;
-  for (std::size_t u = 0; u < first_moment_.size(); ++u) {
+  const auto units = first_moment_.size();
+  std::vector<std::int64_t> bytes(units);
+  for (std::size_t u = 0; u < units; ++u)
+    for (std::size_t p = 0; p < first_moment_[u].size(); ++p) bytes[u] += bytes_of(u, p);
+  const Tensor all = arena.allocate({std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})}, DType::u8);
+  std::int64_t first = 0;
+  for (std::size_t u = 0; u < units; first += bytes[u++]) {
+    all_squares_.push_back(all.slice(first, bytes[u]));
     auto& of_unit = squares_.emplace_back();
+    std::int64_t next = 0;
     for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
-      of_unit.push_back(all_squares_.slice(next, bytes_of(u, p)));
+      of_unit.push_back(all_squares_[u].slice(next, bytes_of(u, p)));
       next += bytes_of(u, p);
     }
   }
@@ -120,10 +124,15 @@ Tensor Adamw::squares_of(int unit, std::size_t parameter, const fsdp::GroupRows&
   return all.slice(part.first * row, part.rows * row);
 }
 
-void Adamw::add_squares(operation::Executor& executor, const Tensor& total) const {
-  const auto parts = all_squares_.count() / static_cast<std::int64_t>(sizeof(double));
-  executor.issue(operation::Kernel{"add_square_parts", parts, 1, DType::fp32, DType::fp32}.reads(all_squares_),
-                 [&](const tensor::Exec& exec) { kernels::add_square_parts(exec, total, all_squares_); });
+void Adamw::add_squares(operation::Executor& executor, const Tensor& totals) const {
+  for (std::size_t u = 0; u < all_squares_.size(); ++u) {
+    const operation::At at(executor, static_cast<int>(u));
+    const Tensor& squares = all_squares_[u];
+    const Tensor total = totals.slice(static_cast<std::int64_t>(u), 1);
+    const auto parts = squares.count() / static_cast<std::int64_t>(sizeof(double));
+    executor.issue(operation::Kernel{"add_square_parts", parts, 1, DType::fp32, DType::fp32}.reads(squares),
+                   [&](const tensor::Exec& exec) { kernels::add_square_parts(exec, total, squares); });
+  }
 }
 
 double Adamw::clip_scale(double gradient_norm) const {
@@ -160,7 +169,8 @@ void sum_replicated_gradients(Executor& executor, std::span<const Tensor> gradie
                [&] { return group.all_reduce(gradients, Communicator::Reduce::sum); });
 }
 
-void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffers& buffers, int unit, Held which) {
+void add_squares(Executor& executor, const Tensor& totals, const fsdp::UnitBuffers& buffers, int unit, Held which) {
+  const Tensor total = totals.slice(unit, 1);
   const auto& weights = buffers.weights(unit);
   for (std::size_t p = 0; p < weights.size(); ++p) {
     if (held(weights[p]) != which || !buffers.counts(unit, p)) continue;
@@ -170,15 +180,23 @@ void add_squares(Executor& executor, const Tensor& total, const fsdp::UnitBuffer
   }
 }
 
-double norm_of(Executor& executor, const Tensor& total, const Communicator& model_group) {
+double GradientNorms::sum(Executor& executor, const Tensor& totals, const Communicator& model_group) {
   auto wait = executor.timer().phase(profile::Phase::reduce_wait, "gradient norm");
-  base::ExactSum sum;
-  executor.run_on_hosts(Group::model, model_group.size(), sizeof(sum), [&] {
-    sum = executor.value<base::ExactSum>(total);
-    sum.normalise();
-    if (executor.communicates()) model_group.all_reduce(sum.words(), Communicator::Reduce::sum);
+  using base::ExactSum;
+  static_assert(sizeof(ExactSum) == ExactSum::kWords * sizeof(std::uint64_t));
+  const std::span<std::uint64_t> words(sums_.front().words().data(), sums_.size() * ExactSum::kWords);
+  executor.run_on_hosts(Group::model, model_group.size(), words.size_bytes(), [&] {
+    executor.read(std::span(sums_), totals);
+    for (ExactSum& sum : sums_) sum.normalise();
+    if (executor.communicates()) model_group.all_reduce(words, Communicator::Reduce::sum);
   });
-  return std::sqrt(sum.value());
+  ExactSum all;
+  for (std::size_t u = 0; u < sums_.size(); ++u) {
+    of_units_[u] = std::sqrt(sums_[u].value());
+    sums_[u].normalise();
+    for (std::size_t i = 0; i < ExactSum::kWords; ++i) all.words()[i] += sums_[u].words()[i];
+  }
+  return std::sqrt(all.value());
 }
 
 }  // namespace shard8::optim

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/exact_sum.hpp"
 #include "comm/communicator.hpp"
 #include "deck/config.hpp"
 #include "fsdp/unit_buffers.hpp"
@@ -42,9 +43,9 @@ class Adamw {
   /// Whether gradients are clipped. If they are, every update needs the norm of all gradients first.
   bool clips() const { return config_.clip > 0; }
 
-  /// total (kernels::kExactTotalBytes of u8) += the squares of all gradients that this rank counts, before
-  /// gradient_scale. Call it after step() of every unit, and only without clipping: step() computes the squares.
-  void add_squares(operation::Executor& executor, const tensor::Tensor& total) const;
+  /// totals (units, kernels::kExactTotalBytes) u8 += for each unit the squares of its gradients that this rank counts,
+  /// before gradient_scale. Call it after step() of every unit, and only without clipping: step() computes the squares.
+  void add_squares(operation::Executor& executor, const tensor::Tensor& totals) const;
 
   /// The factor that clips gradients of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
   double clip_scale(double gradient_norm) const;
@@ -61,7 +62,8 @@ class Adamw {
   deck::OptimizerConfig config_;
   const fsdp::UnitBuffers& buffers_;
   std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
-  tensor::Tensor all_squares_;  ///< u8: kernels::AdamwTensors::squares of all parameters
+  /// By unit, u8: kernels::AdamwTensors::squares of all its parameters.
+  std::vector<tensor::Tensor> all_squares_;
   /// By unit, the part of all_squares_ of each parameter. Empty with clipping, or if another rank counts the parameter.
   std::vector<std::vector<tensor::Tensor>> squares_;
 };
@@ -76,14 +78,27 @@ void sum_replicated_gradients(operation::Executor& executor, std::span<const ten
 /// Which parameters of a unit add_squares() counts. `in_parts`: parameters that are cut over the ranks of
 /// base::kSameSequences. `shared`: parameters of which these ranks hold copies.
 enum class Held : std::uint8_t { in_parts, shared };
-/// total (kernels::kExactTotalBytes of u8) += the squares of the unit's reduced gradients that `which` selects and this
-/// rank counts (fsdp::UnitBuffers::counts).
-void add_squares(operation::Executor& executor, const tensor::Tensor& total, const fsdp::UnitBuffers& buffers, int unit,
-                 Held which);
+/// Row `unit` of totals (units, kernels::kExactTotalBytes) u8 += the squares of the unit's reduced gradients that
+/// `which` selects and this rank counts (fsdp::UnitBuffers::counts).
+void add_squares(operation::Executor& executor, const tensor::Tensor& totals, const fsdp::UnitBuffers& buffers,
+                 int unit, Held which);
 
-/// The 2-norm of all reduced gradients: the square root of the sum of `total` over `model_group`, whose ranks count
-/// every parameter once. The sum is rounded once, at its end, so the norm does not depend on how rows are cut over
-/// ranks. Every rank gets the same value. The wait is in phase reduce_wait.
-double norm_of(operation::Executor& executor, const tensor::Tensor& total, const comm::Communicator& model_group);
+/// The 2-norms of reduced gradients: of each unit and of all. They are square roots of sums that are rounded once, at
+/// their end, so they do not depend on how rows are cut over ranks.
+class GradientNorms {
+ public:
+  explicit GradientNorms(std::size_t units) : sums_(units), of_units_(units) {}
+
+  /// Sums the rows of totals (units, kernels::kExactTotalBytes) u8 over `model_group`, whose ranks count every
+  /// parameter once, in one call. Returns the norm of all gradients, the same on every rank; 0 in a skeleton. The wait
+  /// is in phase reduce_wait. Takes no memory.
+  double sum(operation::Executor& executor, const tensor::Tensor& totals, const comm::Communicator& model_group);
+  /// By unit, at the last sum(). A unit without parameters has 0.
+  std::span<const double> of_units() const { return of_units_; }
+
+ private:
+  std::vector<base::ExactSum> sums_;
+  std::vector<double> of_units_;
+};
 
 }  // namespace shard8::optim

@@ -47,6 +47,12 @@ std::string to_json_line(const StepMetrics& metrics) {
     line["balance"] = experts.balance;
     line["expert_tokens"] = {{"least", experts.least}, {"mean", experts.mean}, {"most", experts.most}};
   }
+  if (metrics.unit_norms) {
+    const StepMetrics::UnitNorms& norms = *metrics.unit_norms;
+    auto& to = line["unit_norms"];
+    to = {{"embedding", norms.embedding}, {"layers", norms.layers}, {"root", norms.root}};
+    if (!norms.experts.empty()) to["experts"] = norms.experts;
+  }
   return line.dump();
 }
 

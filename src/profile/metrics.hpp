@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profile/output_file.hpp"
 
@@ -41,6 +42,14 @@ struct StepMetrics {
     double mean = 0;
   };
   std::optional<Experts> experts{};
+  /// The gradient norms of the model's units before clipping; a unit without parameters has 0.
+  struct UnitNorms {
+    double embedding = 0;
+    std::vector<double> layers{};
+    double root = 0;                ///< final norm, head, tied table
+    std::vector<double> experts{};  ///< of the layers that have some, in their order
+  };
+  std::optional<UnitNorms> unit_norms{};
 };
 
 /// One JSON object without a newline, with the members of StepMetrics in their order; those behind `run` are left out

@@ -23,7 +23,7 @@ struct State {
   fp8::ScalingState scaling;
   fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   optim::Adamw optimizer;
-  tensor::Tensor squares;  ///< the sum of the gradients' squares: kernels::kExactTotalBytes of u8
+  tensor::Tensor squares;  ///< by unit the sum of its gradients' squares: (units, kernels::kExactTotalBytes) u8
 
   State(const Setup& setup, tensor::ArenaSet arenas);
   /// Lays the memory out with a workspace of `workspace` bytes in place of workspace_bytes().

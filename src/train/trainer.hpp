@@ -166,6 +166,9 @@ class Trainer {
   const fsdp::WeightStore& weights() const { return weights_; }
   /// By layer with experts, then by expert: how many tokens chose the expert in the last step, over all ranks.
   std::span<const std::uint64_t> expert_rows() const { return expert_sums_.rows(); }
+  /// The 2-norms of the gradients of the units (model::make_units) in the last step, before clipping. A unit without
+  /// parameters has 0.
+  std::span<const double> unit_norms() const { return norms_.of_units(); }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
   /// execution space work that changes these tensors. Empty: nothing is called.
@@ -223,7 +226,7 @@ class Trainer {
           data::Loader* loader);
 
   std::int64_t tokens_per_step() const { return setup_.config.data.batch * setup_.config.model.seq; }
-  /// Sets a sum, a double as 8 bytes of u8, to zero.
+  /// Sets sums to zero.
   void clear(const tensor::Tensor& sum);
   /// Work between two steps, which no step counts.
   template <class Work>
@@ -245,6 +248,7 @@ class Trainer {
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
+  optim::GradientNorms norms_;
   std::function<std::uint64_t()> stop_request_;  ///< empty: 0
   ExpertSums expert_sums_;
   std::int64_t step_ = 0;  ///< whose micro-batches are loaded

@@ -21,6 +21,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+using Member = std::vector<double> MeasuredPair::*;
+constexpr std::pair<const char*, Member> kFigures[] = {
+    {"loss", &MeasuredPair::loss}, {"grad_norm", &MeasuredPair::grad_norm}, {"unit_norm", &MeasuredPair::unit_norm}};
+
 /// With three digits, so that files are short.
 double rounded(double x) { return std::strtod(fmt::format("{:.2e}", x).c_str(), nullptr); }
 /// The next number with three digits that is not smaller.
@@ -47,7 +51,8 @@ Json json_of(const MeasuredPair& p) {
           {"tokens", p.tokens},
           {"finite", p.finite},
           {"loss", list(p.loss)},
-          {"grad_norm", list(p.grad_norm)}};
+          {"grad_norm", list(p.grad_norm)},
+          {"unit_norm", list(p.unit_norm)}};
 }
 
 MeasuredPair pair_of(const Json& j) {
@@ -59,9 +64,10 @@ MeasuredPair pair_of(const Json& j) {
                  .tokens = j.at("tokens"),
                  .loss = {},
                  .grad_norm = {},
+                 .unit_norm = {},
                  .finite = j.at("finite")};
-  for (const Json& v : j.at("loss")) p.loss.push_back(v.is_null() ? HUGE_VAL : v.get<double>());
-  for (const Json& v : j.at("grad_norm")) p.grad_norm.push_back(v.is_null() ? HUGE_VAL : v.get<double>());
+  for (const auto& [name, member] : kFigures)
+    for (const Json& v : j.at(name)) (p.*member).push_back(v.is_null() ? HUGE_VAL : v.get<double>());
   return p;
 }
 
@@ -92,8 +98,6 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[std::clamp<std::size_t>(at, 1, sorted.size()) - 1];
 }
 
-using Member = std::vector<double> MeasuredPair::*;
-
 std::vector<double> sorted_at(const std::vector<MeasuredPair>& pairs, const std::string& kind, Member member,
                               std::size_t step) {
   std::vector<double> values;
@@ -117,6 +121,18 @@ double MeasuredPair::largest(const std::vector<double>& values) const {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
+std::vector<double> unit_norm_differences(const Outcome& one, const Outcome& other) {
+  const std::size_t steps = one.losses.size(), units = steps == 0 ? 0 : one.unit_norms.size() / steps;
+  SHARD8_REQUIRE(other.unit_norms.size() == steps * units && one.unit_norms.size() == steps * units,
+                 "{} and {} norms of units in {} steps", one.unit_norms.size(), other.unit_norms.size(), steps);
+  std::vector<double> largest(steps);
+  for (std::size_t i = 0; i < steps * units; ++i) {
+    double& of_step = largest[i / units];
+    of_step = std::max(of_step, profile::relative_difference(one.unit_norms[i], other.unit_norms[i]));
+  }
+  return largest;
+}
+
 MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other) {
   MeasuredPair p{.deck = pair.deck,
                  .kind = pair.kind,
@@ -125,7 +141,8 @@ MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other
                  .learning_rate = pair.one.optimizer.lr,
                  .tokens = pair.tokens(),
                  .loss = {},
-                 .grad_norm = {}};
+                 .grad_norm = {},
+                 .unit_norm = unit_norm_differences(one, other)};
   const auto steps = static_cast<std::size_t>(pair.one.run.steps);
   for (const Outcome* outcome : {&one, &other}) {
     SHARD8_REQUIRE(outcome->error.empty() && outcome->losses.size() == steps && outcome->norms.size() == steps,
@@ -181,8 +198,7 @@ std::string to_text(const std::vector<MeasuredPair>& pairs) {
                                  "step", "median", "90 %", "99 %", "largest");
   std::string relations;
   for (const std::string& kind : kinds_of(pairs)) {
-    for (const auto& [name, member] :
-         {std::pair<const char*, Member>{"loss", &MeasuredPair::loss}, {"grad_norm", &MeasuredPair::grad_norm}}) {
+    for (const auto& [name, member] : kFigures) {
       for (const std::size_t step : {0, 1, 2, 5, 10, 20, 30, 39}) {
         const auto values = sorted_at(pairs, kind, member, step);
         if (values.empty()) continue;
@@ -212,19 +228,19 @@ std::string to_text(const std::vector<MeasuredPair>& pairs) {
 }
 
 std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t steps, const Provenance& provenance) {
-  Json file{
-      {"schema", 1},
-      {"what",
-       "By how much two right runs of one training differ at most: relative differences of loss and grad_norm, "
-       "by rounding and step. bound = factor x the largest of all pairs up to the step, in FP8 at least that of bf16, "
-       "which rounds there as well. docs/training.md"},
-      {"command", provenance.command},
-      {"commit", provenance.commit},
-      {"date", provenance.date},
-      {"seed", provenance.seed},
-      {"factor", kEnvelopeFactor},
-      {"steps", steps},
-      {"roundings", Json::object()}};
+  Json file{{"schema", 1},
+            {"what",
+             "By how much two right runs of one training differ at most: relative differences of loss, grad_norm "
+             "and unit_norm (of the unit whose norms differ most), by rounding and step. bound = factor x the largest "
+             "of all pairs up to the step, in FP8 at least that of bf16, "
+             "which rounds there as well. docs/training.md"},
+            {"command", provenance.command},
+            {"commit", provenance.commit},
+            {"date", provenance.date},
+            {"seed", provenance.seed},
+            {"factor", kEnvelopeFactor},
+            {"steps", steps},
+            {"roundings", Json::object()}};
   constexpr const char* kBf16 = "bf16";
   for (const std::string& kind : kinds_of(pairs)) {  // in the order of their names: bf16 is before those of FP8
     const bool in_fp8 = kind != kBf16 && !kind.starts_with("fp32");
@@ -232,8 +248,7 @@ std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t s
     const Json wide = has_bf16 ? file["roundings"][kBf16] : Json();
     Json& of_kind = file["roundings"][kind];
     of_kind["pairs"] = std::count_if(pairs.begin(), pairs.end(), [&](const MeasuredPair& p) { return p.kind == kind; });
-    for (const auto& [name, member] :
-         {std::pair<const char*, Member>{"loss", &MeasuredPair::loss}, {"grad_norm", &MeasuredPair::grad_norm}}) {
+    for (const auto& [name, member] : kFigures) {
       Json& figure = of_kind[name];
       double bound = 0;
       for (std::int64_t s = 0; s < steps; ++s) {

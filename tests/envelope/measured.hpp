@@ -44,10 +44,14 @@ struct MeasuredPair {
   double parameters = 0, learning_rate = 0;
   std::int64_t tokens = 0;  ///< of a step
   std::vector<double> loss, grad_norm;
-  bool finite = true;  ///< all losses and norms of both trainings
+  std::vector<double> unit_norm;  ///< of the unit whose norms differ most
+  bool finite = true;             ///< all losses and norms of both trainings
 
   double largest(const std::vector<double>& values) const;
 };
+
+/// By step, the largest relative difference of all units' gradient norms.
+std::vector<double> unit_norm_differences(const Outcome& one, const Outcome& other);
 
 /// Of two trainings that ended.
 MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other);

@@ -32,29 +32,35 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kUsage =
-    "usage: mpiexec -n 4 envelope.pairs [--seed N] [--pairs N] [--steps N] [--state FILE] [--folder DIR]\n"
-    "                                   [--limit SECONDS] [--write FILE] [--judge]\n";
+    "usage: mpiexec -n 4 envelope.pairs [--seed N] [--pairs N] [--first N] [--decks N] [--steps N] [--state FILE]\n"
+    "                                   [--folder DIR] [--limit SECONDS] [--write FILE] [--judge]\n"
+    "Programs that measure parts of the decks side by side (--first, --decks) have states of their own; put together "
+    "in\n"
+    "the order of their decks they are one state.\n";
 constexpr const char* kKinds[] = {"fp32", "fp32, reduce bf16", "bf16", "delayed", "current", "block", "mxfp8"};
 
 struct Options {
   std::uint64_t seed = 1;
-  std::int64_t pairs = 12;            ///< of each kind of rounding
-  std::int64_t steps = 24;            ///< of each training
-  std::int64_t round = 28;            ///< pairs that are trained side by side, and after which the state is written
-  std::int64_t limit = 300;           ///< seconds that a training may take
-  fs::path folder = "envelope_data";  ///< for the data that decks read
-  fs::path state;                     ///< what was measured; empty: it is not kept
-  fs::path write;                     ///< the envelope's file; empty: none is written
-  bool judge = false;                 ///< fail if a pair lies outside of the shipped envelope
+  std::int64_t pairs = 12;             ///< of each kind of rounding
+  std::int64_t first = 0;              ///< the first deck to look at, unless the state says another
+  std::int64_t decks = 1'000'000'000;  ///< from `first` on that are looked at, at most
+  std::int64_t steps = 24;             ///< of each training
+  std::int64_t round = 28;             ///< pairs that are trained side by side, and after which the state is written
+  std::int64_t limit = 300;            ///< seconds that a training may take
+  fs::path folder = "envelope_data";   ///< for the data that decks read
+  fs::path state;                      ///< what was measured; empty: it is not kept
+  fs::path write;                      ///< the envelope's file; empty: none is written
+  bool judge = false;                  ///< fail if a pair lies outside of the shipped envelope
 };
 
 std::optional<Options> read_options(int argc, char** argv) {
   Options o;
   const bool good =
       parse_options(argc, argv,
-                    {number("--seed", o.seed), number("--pairs", o.pairs, 1), number("--steps", o.steps, 1),
-                     number("--round", o.round, 1), number("--limit", o.limit, 1), path("--folder", o.folder),
-                     path("--state", o.state), path("--write", o.write), flag("--judge", o.judge)});
+                    {number("--seed", o.seed), number("--pairs", o.pairs, 1), number("--first", o.first, 0),
+                     number("--decks", o.decks, 1), number("--steps", o.steps, 1), number("--round", o.round, 1),
+                     number("--limit", o.limit, 1), path("--folder", o.folder), path("--state", o.state),
+                     path("--write", o.write), flag("--judge", o.judge)});
   return good ? std::optional(o) : std::nullopt;
 }
 
@@ -98,12 +104,13 @@ class Program {
   bool train_round() {
     std::map<std::string, std::int64_t> counts;
     for (const char* kind : kKinds) counts[kind] = measurements_.count(kind);
-    if (enough(counts)) return false;
+    const std::int64_t end = options_.first + options_.decks;
+    std::int64_t next = std::max(options_.first, measurements_.next_deck());
+    if (enough(counts) || next >= end) return false;
     std::vector<Pair> pairs;
     std::vector<Job> jobs;
-    std::int64_t next = measurements_.next_deck();
     const std::int64_t most_ranks = std::min<std::int64_t>(ranks_.size(), 9);
-    for (; static_cast<std::int64_t>(pairs.size()) < options_.round && !enough(counts); ++next) {
+    for (; static_cast<std::int64_t>(pairs.size()) < options_.round && !enough(counts) && next < end; ++next) {
       const std::string kind = kind_of_deck(next, most_ranks);
       if (++counts.at(kind) > options_.pairs) continue;
       pairs.push_back(draw_pair(options_.seed, next, options_.steps, fs::absolute(options_.folder), most_ranks));
@@ -141,6 +148,7 @@ class Program {
       };
       look("loss", p.loss, bounds.loss);
       look("grad_norm", p.grad_norm, bounds.grad_norm);
+      look("unit_norm", p.unit_norm, bounds.unit_norm);
     }
     return outside == 0;
   }

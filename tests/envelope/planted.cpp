@@ -19,6 +19,7 @@
 
 #include "base/error.hpp"
 #include "deck/config.hpp"
+#include "model/parameters.hpp"
 #include "profile/compare/comparison.hpp"
 #include "tests/envelope/measured.hpp"
 #include "tests/random/trial.hpp"
@@ -133,10 +134,12 @@ class Program {
   std::optional<std::int64_t> first_outside(const std::string& kind, const Outcome& a, const Outcome& b) {
     const auto& bounds = envelope_.roundings.at(kind);
     double most = 0;
+    const std::vector<double> units = unit_norm_differences(a, b);
     for (std::size_t s = 0; s < a.losses.size(); ++s) {
       const double loss = profile::relative_difference(a.losses[s], b.losses[s]) / bounds.loss.at(s);
       const double norm = profile::relative_difference(a.norms[s], b.norms[s]) / bounds.grad_norm.at(s);
-      most = std::max({most, loss, norm});
+      const double unit = bounds.unit_norm.empty() ? 0 : units[s] / bounds.unit_norm.at(s);
+      most = std::max({most, loss, norm, unit});
       if (most > 1) return static_cast<std::int64_t>(s);
     }
     share_ = fmt::format("at most {:.2g} of the bound", most);
@@ -224,34 +227,33 @@ class Planter {
 
   void change_weight() {
     if (training_.mesh().world.rank() != 0) return;
+    const tensor::Tensor& master = weight("fc1.weight").master;
+    auto* const values = reinterpret_cast<float*>(master.data);
+    for (std::int64_t i = 0; i < master.count(); ++i) values[i] *= 1 + 0x1p-8F;
+  }
+
+  /// A weight of the layer, or of the layer's experts.
+  const fsdp::WeightForms& weight(std::string_view name) {
     const auto& units = training_.trainer().state().units;
-    const auto unit = static_cast<std::size_t>(1 + plant_.layer);
-    const auto& parameters = units.units().at(unit).parameters;
-    for (std::size_t p = 0; p < parameters.size(); ++p) {
-      if (!parameters[p].name.ends_with("fc1.weight")) continue;
-      const tensor::Tensor& master = units.weights(static_cast<int>(unit))[p].master;
-      auto* const values = reinterpret_cast<float*>(master.data);
-      for (std::int64_t i = 0; i < master.count(); ++i) values[i] *= 1 + 0x1p-8F;
-      return;
+    const deck::ModelConfig& model = training_.setup().config.model;
+    std::vector<int> candidates = {model::layer_unit(plant_.layer)};
+    if (model.moe.experts > 0 && plant_.layer >= model.moe.dense_layers)
+      candidates.push_back(model::experts_unit(model, plant_.layer));
+    for (const int unit : candidates) {
+      const auto& parameters = units.units().at(static_cast<std::size_t>(unit)).parameters;
+      for (std::size_t p = 0; p < parameters.size(); ++p)
+        if (parameters[p].name.ends_with(name)) return units.weights(unit)[p];
     }
-    base::fail(base::ExitCode::failed, "layer {} has no fc1.weight", plant_.layer);
+    base::fail(base::ExitCode::failed, "layer {} has no {}", plant_.layer, name);
   }
 
   void double_scales() {
-    const auto& units = training_.trainer().state().units;
-    const auto unit = static_cast<std::size_t>(1 + plant_.layer);
     constexpr std::array<std::string_view, 4> kLinears = {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight"};
-    const auto& parameters = units.units().at(unit).parameters;
-    for (std::size_t p = 0; p < parameters.size(); ++p) {
-      if (!parameters[p].name.ends_with(kLinears.at(static_cast<std::size_t>(plant_.linear)))) continue;
-      const fsdp::WeightForms& weight = units.weights(static_cast<int>(unit))[p];
-      const fsdp::Copies& stored = weight.stored;
-      SHARD8_REQUIRE(!stored.empty(), "no {} is stored in FP8", parameters[p].name);
-      double_all(stored.forward.scale_inv);
-      if (stored.two() || stored.forward.empty()) double_all(stored.backward.scale_inv);
-      return;
-    }
-    base::fail(base::ExitCode::failed, "layer {} has no linear {}", plant_.layer, plant_.linear);
+    const std::string_view name = kLinears.at(static_cast<std::size_t>(plant_.linear));
+    const fsdp::Copies& stored = weight(name).stored;
+    SHARD8_REQUIRE(!stored.empty(), "no {} of layer {} is stored in FP8", name, plant_.layer);
+    double_all(stored.forward.scale_inv);
+    if (stored.two() || stored.forward.empty()) double_all(stored.backward.scale_inv);
   }
 
   static void double_all(const tensor::Tensor& scales) {
@@ -311,7 +313,11 @@ Outcome train_here(const deck::Config& config, const Plant& plant, MPI_Comm comm
   std::vector<train::StepResult> results;
   train::LoopHooks hooks;
   hooks.before = [&](std::int64_t step) { planter.before(step); };
-  hooks.after = [&](const train::StepResult& result) { results.push_back(result); };
+  hooks.after = [&](const train::StepResult& result) {
+    results.push_back(result);
+    const auto norms = training.trainer().unit_norms();
+    outcome.unit_norms.insert(outcome.unit_norms.end(), norms.begin(), norms.end());
+  };
   hooks.between = [&](std::int64_t done) { planter.between(done); };
   train::train(training.trainer(), {.first = 0, .end = config.run.steps}, hooks);
   outcome.add(results);
@@ -336,10 +342,11 @@ Outcome train_with(const deck::Config& config, const Plant& plant, MPI_Comm comm
     outcome = train_here(config, plant, members);
     MPI_Comm_free(&members);
   }
-  const auto steps = static_cast<std::size_t>(config.run.steps);
-  for (std::vector<double>* values : {&outcome.losses, &outcome.norms}) {
-    values->resize(steps);
-    MPI_Bcast(values->data(), static_cast<int>(steps), MPI_DOUBLE, 0, comm);
+  for (std::vector<double>* values : {&outcome.losses, &outcome.norms, &outcome.unit_norms}) {
+    auto count = static_cast<int>(values->size());
+    MPI_Bcast(&count, 1, MPI_INT, 0, comm);
+    values->resize(static_cast<std::size_t>(count));
+    MPI_Bcast(values->data(), count, MPI_DOUBLE, 0, comm);
   }
   return outcome;
 }

@@ -106,7 +106,7 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
   }
   f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
   f.adamw.add_squares(f.executor,
-                      {reinterpret_cast<std::byte*>(total.words().data()), {sizeof total}, tensor::DType::u8});
+                      {reinterpret_cast<std::byte*>(total.words().data()), {1, sizeof total}, tensor::DType::u8});
   EXPECT_NEAR(total.value(), expected, 1e-14 * expected);
   EXPECT_GT(Fixture::bytes(unclipped)[static_cast<std::size_t>(tensor::MemoryKind::buffers)],
             Fixture::bytes(config())[static_cast<std::size_t>(tensor::MemoryKind::buffers)]);

@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
+#include <array>
 #include <cmath>
 
 #include "base/exact_sum.hpp"
@@ -32,6 +33,7 @@ void check(const base::Extents& shape) {
   std::vector<fsdp::UnitShape> shapes = {
       {"unit", {{"matrix", kRows / tensors, kCols, 1, true, false}, {"vector", kRows, 1, 1, false, true}}, false}};
   shapes[0].parameters[0].sharing.cut = Axis::tensor;
+  shapes.push_back({"next", {{"vector", kRows, 1, 1, false, true}}, false});
   auto measured = tensor::ArenaSet::measure();
   const fsdp::UnitBuffers sizes(shapes, options, measured);
   tensor::ArenaSet arenas(measured.bytes());
@@ -45,6 +47,9 @@ void check(const base::Extents& shape) {
   for (std::int64_t r = 0; r < vector.rows(); ++r)
     vector.as<float>()[r] = vector_part(shard * vector.rows() + r, tensor);
 
+  const auto& next = units.weights(1)[0].gradient;
+  for (std::int64_t r = 0; r < next.rows(); ++r) next.as<float>()[r] = 3.0F / static_cast<float>(tensors);
+
   const tensor::Exec exec;
   profile::StepTimer timer;
   operation::Executor executor(exec, timer);
@@ -57,11 +62,15 @@ void check(const base::Extents& shape) {
   }
   for (std::int64_t r = 0; r < vector.rows(); ++r)
     EXPECT_EQ(vector.as<float>()[r], static_cast<float>(shard * vector.rows() + r + 1) * share);
-  base::ExactSum total;
-  const tensor::Tensor memory{reinterpret_cast<std::byte*>(total.words().data()), {sizeof total}, tensor::DType::u8};
-  for (const Held held : {Held::in_parts, Held::shared}) add_squares(executor, memory, units, 0, held);
-  const double norm = norm_of(executor, memory, mesh.group(base::AxisSet::model));
-  EXPECT_EQ(norm, std::sqrt(squares));  // sums of integers are exact
+  std::array<base::ExactSum, 2> totals;
+  const tensor::Tensor memory{
+      reinterpret_cast<std::byte*>(totals.data()), {2, sizeof(base::ExactSum)}, tensor::DType::u8};
+  for (const int unit : {0, 1})
+    for (const Held held : {Held::in_parts, Held::shared}) add_squares(executor, memory, units, unit, held);
+  GradientNorms norms(2);
+  EXPECT_EQ(norms.sum(executor, memory, mesh.group(base::AxisSet::model)), std::sqrt(squares + kRows * 9));
+  EXPECT_EQ(norms.of_units()[0], std::sqrt(squares));  // sums of integers are exact
+  EXPECT_EQ(norms.of_units()[1], std::sqrt(kRows * 9));
 }
 
 TEST(GradientNorm, CountsEverythingOnce) {

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kEnvelope = R"({"schema": 1, "commit": "0123456789abcdef", "date": "2026-11-27", "roundings": {
-  "fp32": {"pairs": 7, "loss": {"bound": [1e-6, 1e-6, 4e-6]}, "grad_norm": {"bound": [1e-4, 2e-4, 2e-4]}}}})";
+  "fp32": {"pairs": 7, "loss": {"bound": [1e-6, 1e-6, 4e-6]}, "grad_norm": {"bound": [1e-4, 2e-4, 2e-4]},
+           "unit_norm": {"bound": [1e-3, 2e-3, 2e-3]}}}})";
 
 /// An envelope's file with this text, as long as it lives.
 class File {
@@ -47,7 +48,9 @@ RecordedRun run(const std::string& name) {
   for (std::int64_t step = 0; step < 3; ++step) {
     run.loss[step] = 4;
     run.grad_norm[step] = 2;
+    run.unit_norms[step] = {0, 1, 1.5, 1};
   }
+  run.units = {"embedding", "layer 0", "layer 1", "root"};
   return run;
 }
 
@@ -121,6 +124,42 @@ TEST(Envelope, norms_are_judged_as_well) {
   b.grad_norm[0] = 2.001;
   ASSERT_TRUE(judged(run("a"), b).outside);
   EXPECT_EQ(judged(run("a"), b).outside->figure, "grad_norm");
+}
+
+TEST(Envelope, a_unit_whose_norm_is_outside_is_named) {
+  RecordedRun b = run("b");
+  b.unit_norms[1][2] = 1.5 * (1 + 3e-3);
+  b.unit_norms[2][1] = 2;
+  const auto v = judged(run("a"), b);
+  ASSERT_TRUE(v.outside);
+  EXPECT_EQ(v.outside->step, 1);
+  EXPECT_EQ(v.outside->figure, "grad_norm of layer 1");
+  EXPECT_DOUBLE_EQ(v.outside->bound, 2e-3);
+  EXPECT_TRUE(v.notes.empty());
+  b.unit_norms[1][2] = 1.5 * (1 + 1e-3);
+  EXPECT_EQ(judged(run("a"), b).outside->step, 2);
+  b.unit_norms[2][1] = 1;
+  EXPECT_EQ(judged(run("a"), b).largest->figure, "grad_norm of layer 1");
+}
+
+TEST(Envelope, what_has_no_norms_of_units_is_judged_without_and_says_so) {
+  RecordedRun a = run("a"), b = run("b");
+  b.unit_norms[1][2] = 9;
+  b.unit_norms.erase(2);
+  EXPECT_FALSE(judged(a, b).outside);
+  EXPECT_EQ(judged(a, b).notes,
+            std::vector<std::string>{"b has no unit_norms in step 2: norms of single layers are not judged"});
+  b.unit_norms[2] = {1, 2};
+  EXPECT_EQ(judged(a, b).notes,
+            std::vector<std::string>{"b has 2 of 4 unit_norms in step 2: norms of single layers are not judged"});
+  Envelope early = envelope();
+  early.roundings.at("fp32").unit_norm.clear();
+  EXPECT_EQ(judge_by_envelope(a, run("b"), early, mesh).notes,
+            std::vector<std::string>{"the envelope has no bounds of unit_norm: norms of single layers are not judged"});
+  b = run("b");
+  b.unit_norms[3] = {};  // behind the last bound
+  b.loss[3] = a.loss[3] = b.grad_norm[3] = a.grad_norm[3] = 1;
+  EXPECT_TRUE(judged(a, b).notes.empty());
 }
 
 TEST(Envelope, steps_behind_the_last_bound_are_not_judged) {
@@ -197,6 +236,7 @@ TEST(Refused, files_that_are_no_envelopes) {
   EXPECT_TRUE(has(text_of(with("\"schema\": 1", "\"schema\": 2")), "has schema version 2, this program reads 1"));
   EXPECT_TRUE(has(text_of(with("4e-6", "1e-7")), "fp32 loss: the bound of step 2 is 1e-07"));
   EXPECT_TRUE(has(text_of(with("1e-4,", "")), "3 bounds of loss, 2 of grad_norm"));
+  EXPECT_TRUE(has(text_of(with("[1e-3, 2e-3, 2e-3]", "[1e-3]")), "3 bounds of loss, 1 of unit_norm"));
   EXPECT_TRUE(
       has(refused([] { read_envelope("/nowhere/envelope.json"); }), "/nowhere/envelope.json: error: cannot be read"));
 }

@@ -192,6 +192,8 @@ train::LoopResult train_from(Training& training, std::int64_t first, std::int64_
   std::vector<train::StepResult> results;
   hooks.after = [&](const train::StepResult& result) {
     results.push_back(result);
+    const auto norms = training.trainer().unit_norms();
+    outcome.unit_norms.insert(outcome.unit_norms.end(), norms.begin(), norms.end());
     stop_request = result.stop_request;
     loss = result.loss;
   };
@@ -416,6 +418,7 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
     put(mine, &outcome.first, sizeof(outcome.first));
     put(mine, outcome.losses);
     put(mine, outcome.norms);
+    put(mine, outcome.unit_norms);
     put(mine, &outcome.weights, sizeof(outcome.weights));
     put(mine, outcome.error);
     put(mine, outcome.collectives);
@@ -431,6 +434,7 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
       take(in, &outcome.first, sizeof(outcome.first));
       take(in, outcome.losses);
       take(in, outcome.norms);
+      take(in, outcome.unit_norms);
       take(in, &outcome.weights, sizeof(outcome.weights));
       take(in, outcome.error);
       take(in, outcome.collectives);

@@ -354,7 +354,7 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const D
   v.difference = difference_of(mesh, one);
   const Bounds bounds = bounds_of(deck.config);
   if (!same_bits(mesh.losses, second.losses) || !same_bits(mesh.norms, second.norms) ||
-      mesh.weights != second.weights) {
+      !same_bits(mesh.unit_norms, second.unit_norms) || mesh.weights != second.weights) {
     v.failure = Failure::other_bits;
     const Config with_second = with_schedule(deck.config, deck.second);
     v.text = fmt::format(

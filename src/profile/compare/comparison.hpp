@@ -112,6 +112,13 @@ struct RecordedRun {
   std::map<std::int64_t, double> loss{};                  ///< by step; NaN where the run had no finite loss
   std::map<std::int64_t, double> validation{};            ///< losses of validations, by the step before; NaN as above
   std::map<std::int64_t, double> grad_norm{};             ///< by step, as loss
+  /// By step, the first kUnitNormSteps alone, as loss: the gradient norms of the model's units; empty where the run
+  /// wrote none.
+  std::map<std::int64_t, std::vector<double>> unit_norms{};
+  std::vector<std::string> units{};  ///< names of these units: "embedding", "layer 0", "root", "experts 0"
+
+  /// More than an envelope judges.
+  static constexpr std::int64_t kUnitNormSteps = 1000;
 };
 
 /// Reads a run. `path` is an output folder, its summary.json or its metrics.jsonl. The other files are found in the
@@ -242,6 +249,8 @@ struct Envelope {
   /// Bounds of relative differences by step, from step 0. The bounds never fall with the step.
   struct Bounds {
     std::vector<double> loss, grad_norm;
+    /// Of the largest difference of all units' gradient norms; empty in an envelope of an early version.
+    std::vector<double> unit_norm{};
     std::int64_t pairs = 0;  ///< of runs that were measured
   };
   std::string name;                           ///< the file, or "the shipped envelope"
@@ -260,7 +269,7 @@ struct EnvelopeVerdict {
   /// A difference and its bound; share = difference / bound.
   struct Place {
     std::int64_t step = 0;
-    std::string figure;  ///< "loss" or "grad_norm"
+    std::string figure;  ///< "loss", "grad_norm" or "grad_norm of " and a unit
     double a = 0, b = 0, difference = 0, bound = 0;
     double share() const { return difference / bound; }
   };

@@ -68,9 +68,15 @@ Envelope parse_envelope(std::string_view text, const std::string& name) {
       bounds.pairs = json_value<std::int64_t>(of, "pairs");
       bounds.loss = bounds_of(json_member(of, "loss"), name, rounding + " loss");
       bounds.grad_norm = bounds_of(json_member(of, "grad_norm"), name, rounding + " grad_norm");
-      if (bounds.loss.size() != bounds.grad_norm.size())
-        refuse(name, "{}: {} bounds of loss, {} of grad_norm: measure the envelope again", rounding, bounds.loss.size(),
-               bounds.grad_norm.size());
+      if (of.contains("unit_norm"))
+        bounds.unit_norm = bounds_of(json_member(of, "unit_norm"), name, rounding + " unit_norm");
+      const auto same = [&](const char* figure, std::size_t count) {
+        if (count != bounds.loss.size())
+          refuse(name, "{}: {} bounds of loss, {} of {}: measure the envelope again", rounding, bounds.loss.size(),
+                 count, figure);
+      };
+      same("grad_norm", bounds.grad_norm.size());
+      if (!bounds.unit_norm.empty()) same("unit_norm", bounds.unit_norm.size());
     }
   };
   try {
@@ -138,6 +144,28 @@ std::vector<std::string> check_decks(const RecordedRun& a, const RecordedRun& b,
   return notes;
 }
 
+/// Whether both runs have the gradient norms of the same units in all their steps, and the envelope bounds for them.
+/// Otherwise a note says what is missing.
+bool has_unit_norms(const RecordedRun& a, const RecordedRun& b, const Envelope::Bounds& bounds,
+                    std::vector<std::string>& notes) {
+  const auto note = [&](const std::string& what) {
+    notes.push_back(what + ": norms of single layers are not judged");
+    return false;
+  };
+  if (bounds.unit_norm.empty()) return note("the envelope has no bounds of unit_norm");
+  const auto judged = static_cast<std::int64_t>(bounds.unit_norm.size());
+  for (const RecordedRun* run : {&a, &b})
+    for (const auto& [step, loss] : run->loss) {
+      if (step >= judged) break;
+      const auto found = run->unit_norms.find(step);
+      if (found == run->unit_norms.end()) return note(fmt::format("{} has no unit_norms in step {}", run->name, step));
+      if (found->second.size() != a.units.size())
+        return note(fmt::format("{} has {} of {} unit_norms in step {}", run->name, found->second.size(),
+                                a.units.size(), step));
+    }
+  return true;
+}
+
 std::string text_of(const Place& p) {
   return fmt::format("{} in step {}: A {:.9g}, B {:.9g}, relative difference {:.2e}, bound {:.2e}", p.figure, p.step,
                      p.a, p.b, p.difference, p.bound);
@@ -194,15 +222,11 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
   if (of_a != of_b)
     v.notes.push_back(fmt::format("A has {}, B {}: steps of one alone are not judged",
                                   base::count(of_a, "step", "steps"), base::count(of_b, "step", "steps")));
+  const bool by_unit = has_unit_norms(a, b, bounds, v.notes);
   for (std::int64_t step = 0; step < v.judged; ++step) {
-    const auto look = [&](const char* figure, const std::map<std::int64_t, double>& in_a,
-                          const std::map<std::int64_t, double>& in_b, const std::vector<double>& most) {
-      const Place place{step,
-                        figure,
-                        in_a.at(step),
-                        in_b.at(step),
-                        relative_difference(in_a.at(step), in_b.at(step)),
-                        most[static_cast<std::size_t>(step)]};
+    const auto look = [&](const std::string& figure, double in_a, double in_b, const std::vector<double>& most) {
+      const Place place{
+          step, figure, in_a, in_b, relative_difference(in_a, in_b), most[static_cast<std::size_t>(step)]};
       if (!std::isfinite(place.a) && !std::isfinite(place.b) && !v.outside)
         refuse(b.name,
                "{} of step {} is finite in neither run: both trainings diverged, and no envelope says which is "
@@ -211,8 +235,12 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
       if (place.difference > place.bound && !v.outside) v.outside = place;
       if (place.difference > 0 && (!v.largest || place.share() > v.largest->share())) v.largest = place;
     };
-    look("loss", a.loss, b.loss, bounds.loss);
-    look("grad_norm", a.grad_norm, b.grad_norm, bounds.grad_norm);
+    look("loss", a.loss.at(step), b.loss.at(step), bounds.loss);
+    look("grad_norm", a.grad_norm.at(step), b.grad_norm.at(step), bounds.grad_norm);
+    if (!by_unit) continue;
+    const std::vector<double>&in_a = a.unit_norms.at(step), &in_b = b.unit_norms.at(step);
+    for (std::size_t u = 0; u < in_a.size(); ++u)
+      look("grad_norm of " + a.units[u], in_a[u], in_b[u], bounds.unit_norm);
   }
   return v;
 }

@@ -70,6 +70,25 @@ RecordedRun::Texts texts_of(const Json& object) {
 /// A loss or a norm: null where it was not finite.
 double number(const Json& value) { return value.is_null() ? std::nan("") : json_value<double>(value); }
 
+/// Reads the member unit_norms of a step's metrics.
+void read_unit_norms(const Json& norms, std::int64_t step, RecordedRun& run) {
+  std::vector<double> values;
+  std::vector<std::string> names;
+  const auto add = [&](std::string name, const Json& value) {
+    values.push_back(number(value));
+    names.push_back(std::move(name));
+  };
+  const auto add_all = [&](const std::string& name, const Json& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) add(fmt::format("{} {}", name, i), all[i]);
+  };
+  add("embedding", json_member(norms, "embedding"));
+  add_all("layer", json_list(json_member(norms, "layers")));
+  add("root", json_member(norms, "root"));
+  if (norms.contains("experts")) add_all("experts", json_list(json_member(norms, "experts")));
+  run.unit_norms[step] = std::move(values);
+  run.units = std::move(names);
+}
+
 constexpr std::int64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
 
 /// The steps from `begin` to before `end`.
@@ -94,6 +113,8 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
         run.loss[index] = number(json_member(step, "loss"));
         if (step.contains("validation_loss")) run.validation[index] = number(json_member(step, "validation_loss"));
         run.grad_norm[index] = number(json_member(step, "grad_norm"));
+        if (step.contains("unit_norms") && index < RecordedRun::kUnitNormSteps)
+          read_unit_norms(json_member(step, "unit_norms"), index, run);
         run.tokens_per_step = json_value<std::int64_t>(step, "tokens");
         if (index >= first) step_s.push_back(json_value<double>(step, "step_s"));
       });
