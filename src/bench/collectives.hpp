@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,6 +11,8 @@
 #include "comm/communicator.hpp"
 #include "profile/collective_log.hpp"
 #include "tensor/dtype.hpp"
+
+struct CUstream_st;  // what CUDA's cudaStream_t points to; hosts without CUDA read this header, too
 
 namespace shard8::bench {
 
@@ -49,7 +49,7 @@ struct BenchRow {
 
 /// Times the cases. Collective over `group`, whose device computes on `compute`. Allocates device memory for the
 /// largest case.
-std::vector<BenchRow> bench_collectives(const comm::Communicator& group, cudaStream_t compute,
+std::vector<BenchRow> bench_collectives(const comm::Communicator& group, CUstream_st* compute,
                                         std::span<const BenchCase> cases, const BenchSettings& settings);
 
 /// A table with the columns of nccl-tests. GB is 1e9 bytes.

@@ -246,7 +246,8 @@ TEST(Shipped, has_bounds_for_every_rounding) {
   for (const char* rounding : {"fp32", "fp32, reduce bf16", "bf16", "delayed", "current", "block", "mxfp8"}) {
     ASSERT_TRUE(shipped.roundings.contains(rounding)) << rounding;
     EXPECT_GE(shipped.roundings.at(rounding).loss.size(), 20U) << rounding;
-    EXPECT_GE(shipped.roundings.at(rounding).pairs, 100) << rounding;
+    EXPECT_EQ(shipped.roundings.at(rounding).unit_norm.size(), shipped.roundings.at(rounding).loss.size()) << rounding;
+    EXPECT_GE(shipped.roundings.at(rounding).pairs, 1000) << rounding;
   }
 }
 
