@@ -88,7 +88,7 @@ void moe_sort(const tensor::Exec& exec, const tensor::Tensor& counts, const tens
 enum class MoeSum : std::uint8_t {
   received,    ///< rows that this rank receives
   further,     ///< rows that this rank sends in rounds behind the first one
-  busiest,     ///< rows that the rank receives which receives most
+  busiest,     ///< rows that the busiest rank receives
   rounds,      ///< rounds until every rank has its rows
   most_rounds  ///< the most rounds of one call, not a sum
 };

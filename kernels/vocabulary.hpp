@@ -45,7 +45,7 @@ void cross_entropy_backward(const tensor::Exec& exec, const tensor::Tensor& dlog
 /// Writes y (T, H): for each token its row of the vocabulary's embedding. table (V_local, H) has the rows [first_row,
 /// first_row + valid_rows) of the vocabulary; its further rows are padding. tokens (T) i32 are numbers in the whole
 /// vocabulary. A token whose row is not in this rank's table gives a row of zeros. y and table have one dtype, fp32 or
-/// bf16. valid_rows > V_local is an Error(failed), and so are other counts.
+/// bf16. Another dtype or count than stated, or valid_rows > V_local, is an Error(failed).
 void embedding_forward(const tensor::Exec& exec, const tensor::Tensor& y, const tensor::Tensor& table,
                        const tensor::Tensor& tokens, std::int64_t first_row, std::int64_t valid_rows);
 

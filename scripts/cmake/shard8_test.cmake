@@ -4,7 +4,8 @@
 # shard8_schedule(CORES test...): how many places the tests take, and in which order they start. CORES: how many cores a
 # test keeps busy: 2, 1.5, 1, or 0 if it waits most of the time. CTest counts places, three for a core (scripts/test): a
 # test takes two for each of its cores, at least one, so that tests of 2 cores run beside two that wait, and those of 1.5
-# in pairs. CTest starts the first test that fits, tests of a higher COST first: large ones, then what fills the gaps.
+# in pairs. CTest starts the first test that fits, tests of a higher COST first. Small tests would take each place that
+# becomes free, and large ones find none: all small tests together have one place a core, the resource `beside`.
 function(shard8_schedule cores)
   set(known 2 1.5 0 1)  # the first of them start first
   set(places_of 4 3 1 2)
@@ -15,6 +16,9 @@ function(shard8_schedule cores)
   list(GET places_of ${at} places)
   math(EXPR cost "10 - ${at}")
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS ${places} COST ${cost})
+  if(places LESS 3)
+    set_tests_properties(${ARGN} PROPERTIES RESOURCE_GROUPS "beside:${places}")
+  endif()
 endfunction()
 
 # shard8_test(LAYER.SUBJECT

@@ -26,6 +26,35 @@
 
 namespace shard8::app {
 
+profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, const RunEnergy::Window& energy,
+                                std::span<const double> unit_norms, std::int64_t layers) {
+  profile::StepMetrics metrics{.step = step.step,
+                               .loss = step.loss,
+                               .grad_norm = step.gradient_norm,
+                               .lr = step.learning_rate,
+                               .tokens = step.tokens,
+                               .step_s = step.seconds,
+                               .tokens_per_s = static_cast<double>(step.tokens) / step.seconds,
+                               .run = run,
+                               .energy_j = energy.joules,
+                               .energy_steps = energy.steps};
+  if (step.experts)
+    metrics.experts = {step.experts->balance, step.experts->counts.least, step.experts->counts.most,
+                       step.experts->counts.mean};
+  if (step.validation && step.validation->loss) {
+    metrics.validation_loss = step.validation->loss;
+    metrics.validation_s = step.validation->seconds;
+  }
+  const auto root = static_cast<std::size_t>(model::root_unit(layers));
+  const auto of_layers = unit_norms.first(root).subspan(static_cast<std::size_t>(model::layer_unit(0)));
+  const auto of_experts = unit_norms.subspan(root + 1);
+  metrics.unit_norms = {.embedding = unit_norms[static_cast<std::size_t>(model::embedding_unit())],
+                        .layers = {of_layers.begin(), of_layers.end()},
+                        .head = unit_norms[root],
+                        .experts = {of_experts.begin(), of_experts.end()}};
+  return metrics;
+}
+
 RunEnergy::RunEnergy(const comm::Communicator& world, const comm::Node& node) {
   profile::EnergySources sources;
   if (const auto device = device_names()) sources.join(profile::nvml_counter(*device));

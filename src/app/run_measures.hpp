@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.hpp"
@@ -16,6 +18,7 @@
 #include "profile/collective_log.hpp"
 #include "profile/energy.hpp"
 #include "profile/figures.hpp"
+#include "profile/metrics.hpp"
 #include "profile/trace_recorder.hpp"
 #include "train/assembly.hpp"
 #include "train/stopping.hpp"
@@ -56,6 +59,11 @@ class RunEnergy {
   std::optional<double> joules_;            ///< of the job, at the last call of since_last()
   std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
 };
+
+/// A line of metrics.jsonl for a step of the training `run`, which must outlive it. `unit_norms` as in Trainer, of a
+/// model with so many `layers`.
+profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, const RunEnergy::Window& energy,
+                                std::span<const double> unit_norms, std::int64_t layers);
 
 /// The trace of a run (deck keys output.trace and output.trace_steps). Made when the training is set up, before its
 /// first step. While a RunTracer lives, timer and log tell it what happens.

@@ -26,41 +26,11 @@
 #include "comm/agree.hpp"
 #include "deck/layout.hpp"
 #include "io/file.hpp"
-#include "model/parameters.hpp"
 #include "profile/output_file.hpp"
 #include "tensor/runtime.hpp"
 #include "train/training_file.hpp"
 
 namespace shard8::app {
-
-profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, std::optional<double> energy_j,
-                                std::int64_t energy_steps, std::span<const double> unit_norms, std::int64_t layers) {
-  profile::StepMetrics metrics{.step = step.step,
-                               .loss = step.loss,
-                               .grad_norm = step.gradient_norm,
-                               .lr = step.learning_rate,
-                               .tokens = step.tokens,
-                               .step_s = step.seconds,
-                               .tokens_per_s = static_cast<double>(step.tokens) / step.seconds,
-                               .run = run,
-                               .energy_j = energy_j,
-                               .energy_steps = energy_steps};
-  if (step.experts)
-    metrics.experts = {step.experts->balance, step.experts->counts.least, step.experts->counts.most,
-                       step.experts->counts.mean};
-  if (step.validation && step.validation->loss) {
-    metrics.validation_loss = step.validation->loss;
-    metrics.validation_s = step.validation->seconds;
-  }
-  const auto root = static_cast<std::size_t>(model::root_unit(layers));
-  const auto of_layers = unit_norms.first(root).subspan(static_cast<std::size_t>(model::layer_unit(0)));
-  const auto of_experts = unit_norms.subspan(root + 1);
-  metrics.unit_norms = {.embedding = unit_norms[static_cast<std::size_t>(model::embedding_unit())],
-                        .layers = {of_layers.begin(), of_layers.end()},
-                        .root = unit_norms[root],
-                        .experts = {of_experts.begin(), of_experts.end()}};
-  return metrics;
-}
 
 namespace fs = std::filesystem;
 

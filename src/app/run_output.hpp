@@ -24,11 +24,6 @@
 
 namespace shard8::app {
 
-/// A line of metrics.jsonl for a step of the training `run`, which must outlive it. `energy_j` as there; `unit_norms`
-/// as in Trainer, of a model with so many `layers`.
-profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, std::optional<double> energy_j,
-                                std::int64_t energy_steps, std::span<const double> unit_norms, std::int64_t layers);
-
 /// What rank 0 writes down when a leg begins to train.
 struct LegStart {
   train::Identity identity;

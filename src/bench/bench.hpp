@@ -43,21 +43,22 @@ struct BlockTimes {
 };
 BlockTimes block_times(std::span<const double> milliseconds);
 
-/// One exchange of the tensor group and the product that hides it.
+/// One exchange of the tensor group or of the expert group, and the products that hide it.
 struct OverlapRow {
   std::string key;                   ///< of the deck's group overlap
-  std::string method;                ///< direct, pipeline or bulk
+  std::string method;                ///< direct, pipeline, ring or bulk
   std::int64_t m = 0, n = 0, k = 0;  ///< of the product on one rank
   std::string dtype;                 ///< of the product's left operand
-  std::string exchange;              ///< all_gather or reduce_scatter
+  std::string exchange;              ///< all_gather, reduce_scatter or all_to_all
   std::string exchange_dtype;        ///< of the exchanged matrix
   std::uint64_t exchange_bytes = 0;  ///< of the whole matrix, as nccl-tests counts
   BlockTimes product;                ///< without an exchange
   BlockTimes alone;                  ///< the exchange without a product
   BlockTimes sequential;             ///< both in the plain order
   BlockTimes overlapped;
-  std::optional<BlockTimes> flags;  ///< as overlapped, but each rank exchanges one token; nothing for bulk
-  double busbw = 0;                 ///< bytes/s of the exchange alone, as nccl-tests counts
+  std::optional<BlockTimes>
+      flags;         ///< as overlapped, but each rank exchanges one token; nothing for bulk and rows of experts
+  double busbw = 0;  ///< bytes/s of the exchange alone, as nccl-tests counts
 
   std::optional<double> hidden() const;
 };
@@ -82,10 +83,9 @@ struct OverlapBench {
 /// is ring stays so.
 deck::Config overlap_bench_deck(deck::Config config);
 
-/// Times each exchange of `config`, an overlap_bench_deck() in which something can overlap: alone, overlapped with
-/// its product, and in the plain order.
-/// `exec` must outlive the call. Takes the memory of one layer. Collective over `world`. AgreedError(environment) when
-/// a rank has not enough memory.
+/// Times each exchange of `config`, an overlap_bench_deck() in which something can overlap, and its product: each
+/// alone, one after the other, and overlapped. Takes memory for their matrices. `threads` are those of this rank's
+/// kernels. Collective over `world`. AgreedError(environment) when a rank has not enough memory.
 OverlapBench bench_overlap(const deck::Config& config, comm::Communicator world, const tensor::Exec& exec, int threads,
                            const OverlapSettings& settings);
 

@@ -160,7 +160,7 @@ void add_spread(machine::Machine& to, std::span<const DeckTimes> decks, int sour
     if (means.size() > 1) ranks.push_back(standard_deviation(means) / base::mean_of(means));
     if (!deviations.empty()) steps.push_back(base::mean_of(deviations));
   }
-  // More than the mean is no spread of equal work; a machine file has none above 1.
+  // A deviation above the mean is no spread of equal work, and a machine file takes no such spread above 1.
   const auto set = [&](machine::Figure& figure, std::vector<double> values, const char* of) {
     if (values.empty()) return;
     const double value = usual_mean(std::move(values));

@@ -206,7 +206,7 @@ std::string name_below(const fs::path& folder, const fs::path& path) {
 
 bool is_data(std::string_view key) { return key == "data.path" || key == "data.validation_path"; }
 
-// The folder of checkpoints; with the default, the one that is there. Empty: none.
+// The folder of checkpoints, empty if there is none. The default folder counts only if it is there.
 fs::path checkpoints_of(const Config& config) {
   const auto usual = default_checkpoint_folder(config);
   if (!usual) return config.checkpoint.dir;

@@ -77,8 +77,8 @@ int pipeline_chunks(const Config& config);
 /// experts: overlap.chunks, or where that is 0, 2.
 int expert_chunks(const Config& config);
 
-/// Which exchanges are overlapped with products, for the report's header. A key that is auto counts as its method, and
-/// the text says so.
+/// Which exchanges are overlapped with products, and by which method, for the report's header. If a key is auto, the
+/// text also says that a run keeps what it times as faster.
 std::string describe_overlap(const Config& config);
 
 }  // namespace shard8::deck

@@ -28,7 +28,7 @@ class GradientStore {
   /// The unsharded gradients of a unit.
   struct Gradients {
     std::span<const tensor::Tensor> whole;  ///< by parameter: (rows, cols), or (rows) for a vector; fp32, no padding
-    bool accumulate = false;                ///< false: parameters with gradient_overwritten must be overwritten
+    bool accumulate = false;                ///< false: overwrite the gradients of ParameterShape::gradient_overwritten
   };
   /// The buffers in which the caller sums the gradients of `unit` in this micro-batch. In the first call since they
   /// were reduced, gradients that are not overwritten, and padding, are cleared. Waits for an earlier reduction that

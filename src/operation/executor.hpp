@@ -168,9 +168,10 @@ class Executor {
     tensor::finish(exec());
     return T();
   }
-  /// As value(), for the elements `to` of `memory`. In a skeleton they become T().
+  /// As value(), for the elements `to` of `memory`, which has their bytes. In a skeleton they become T().
   template <class T>
   void read(std::span<T> to, const tensor::Tensor& memory) const {
+    SHARD8_REQUIRE(memory.bytes() == to.size_bytes(), "{} bytes are read as {}", memory.bytes(), to.size_bytes());
     if (computes_ && communicates_) return tensor::to_host(exec(), to.data(), memory);
     tensor::finish(exec());
     std::ranges::fill(to, T());

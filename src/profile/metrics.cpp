@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <istream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,14 @@ namespace shard8::profile {
 namespace {
 
 constexpr double kRewriteInterval_s = 0.1;  ///< chosen: a line that changes faster cannot be read
-constexpr double kLastStepWeight = 0.1;     ///< chosen: the mean step time follows about the last ten steps
+/// With nine digits, as many as a float has: a line has one number for each layer.
+double shortened(double x) { return std::isfinite(x) ? std::strtod(fmt::format("{:.8e}", x).c_str(), nullptr) : x; }
+std::vector<double> shortened(std::vector<double> all) {
+  for (double& x : all) x = shortened(x);
+  return all;
+}
+
+constexpr double kLastStepWeight = 0.1;  ///< chosen: the mean step time follows about the last ten steps
 
 }  // namespace
 
@@ -50,8 +58,10 @@ std::string to_json_line(const StepMetrics& metrics) {
   if (metrics.unit_norms) {
     const StepMetrics::UnitNorms& norms = *metrics.unit_norms;
     auto& to = line["unit_norms"];
-    to = {{"embedding", norms.embedding}, {"layers", norms.layers}, {"root", norms.root}};
-    if (!norms.experts.empty()) to["experts"] = norms.experts;
+    to = {{"embedding", shortened(norms.embedding)},
+          {"layers", shortened(norms.layers)},
+          {"head", shortened(norms.head)}};
+    if (!norms.experts.empty()) to["experts"] = shortened(norms.experts);
   }
   return line.dump();
 }

@@ -46,14 +46,15 @@ struct StepMetrics {
   struct UnitNorms {
     double embedding = 0;
     std::vector<double> layers{};
-    double root = 0;                ///< final norm, head, tied table
+    double head = 0;                ///< with the final norm and a tied table
     std::vector<double> experts{};  ///< of the layers that have some, in their order
   };
   std::optional<UnitNorms> unit_norms{};
 };
 
 /// One JSON object without a newline, with the members of StepMetrics in their order; those behind `run` are left out
-/// where there are none. A number has the fewest digits that read back to the same bits. NaN and infinity are null.
+/// where there are none. A number has the fewest digits that read back to the same bits, norms of units at most nine.
+/// NaN and infinity are null.
 std::string to_json_line(const StepMetrics& metrics);
 
 /// metrics.jsonl: one line for each step. Every call throws the errors of OutputFile.

@@ -38,7 +38,7 @@ struct Structure {
   bool whole_head = false;    ///< head and loss compute all tokens of a micro-batch at once, not in chunks
   bool whole_root = false;    ///< embedding, final norm and head are one unit: gathered first, reduced last
   bool gathers_ahead = true;  ///< a step's last operations gather for the next step; else its first gathers are exposed
-  bool reduces_late = false;  ///< reductions of gradients start after backward
+  bool reduces_late = false;  ///< no reduction of gradients starts before a step's last backward is over
   /// In backward a layer's gather is issued after the reduction of the layer above and waits for it.
   bool gathers_after_reductions = false;
   /// Calls, of equal size, in which a unit's weights are gathered and its gradients reduced.

@@ -116,7 +116,7 @@ class SpanOrder {
       if (is_for_peer(span, "push")) pushes_[{span.unit, span.exchange}].push_back(&span);
   }
 
-  /// Computation, collectives, and waits for the tokens of a peer: of the traced steps, in the order of their issue.
+  /// Computation, collectives (at inputs_complete()) and waits for a peer's tokens in the traced steps, in issue order.
   std::vector<const Span*> spans() const {
     std::vector<std::pair<std::int64_t, const Span*>> timed;
     // When the latest work was issued. Work is in the order of the compute stream, parts behind the one that they are

@@ -142,7 +142,7 @@ MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other
                  .tokens = pair.tokens(),
                  .loss = {},
                  .grad_norm = {},
-                 .unit_norm = unit_norm_differences(one, other)};
+                 .unit_norm = {}};
   const auto steps = static_cast<std::size_t>(pair.one.run.steps);
   for (const Outcome* outcome : {&one, &other}) {
     SHARD8_REQUIRE(outcome->error.empty() && outcome->losses.size() == steps && outcome->norms.size() == steps,
@@ -155,6 +155,7 @@ MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other
     p.loss.push_back(profile::relative_difference(one.losses[s], other.losses[s]));
     p.grad_norm.push_back(profile::relative_difference(one.norms[s], other.norms[s]));
   }
+  p.unit_norm = unit_norm_differences(one, other);
   return p;
 }
 

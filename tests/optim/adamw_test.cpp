@@ -94,9 +94,13 @@ TEST(Adamw, FollowsTheFormulaInDouble) {
 TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
   deck::OptimizerConfig unclipped = config();
   unclipped.clip = 0;
-  Fixture f(unclipped);
-  base::ExactSum total;
-  total.add(0.5);
+  std::vector<fsdp::UnitShape> shapes = Fixture::shapes();
+  shapes.push_back({"next", {{"matrix", 2, 2, 1, true, false}}, false});
+  shapes[1].parameters[0].sharing.cut = base::Axis::tensor;
+  Fixture f(unclipped, shapes);
+  for (std::int64_t k = 0; k < 4; ++k) f.units.weights(1)[0].gradient.as<float>()[k] = static_cast<float>(1 + k);
+  std::array<base::ExactSum, 2> totals;
+  totals[0].add(0.5);
   double expected = 0.5;
   for (std::int64_t k = 0; k < 17; ++k) {
     const bool matrix = k < 12;
@@ -104,10 +108,11 @@ TEST(Adamw, ComputesTheSquaresOfCountedGradients) {
     f.units.weights(0)[matrix ? 0 : 1].gradient.as<float>()[matrix ? k : k - 12] = g;
     if (matrix) expected += static_cast<double>(g) * static_cast<double>(g);
   }
-  f.adamw.step(f.executor, 0, 0, 1e-2, 1, nothing);
+  for (const int unit : {0, 1}) f.adamw.step(f.executor, unit, 0, 1e-2, 1, nothing);
   f.adamw.add_squares(f.executor,
-                      {reinterpret_cast<std::byte*>(total.words().data()), {1, sizeof total}, tensor::DType::u8});
-  EXPECT_NEAR(total.value(), expected, 1e-14 * expected);
+                      {reinterpret_cast<std::byte*>(totals.data()), {2, sizeof(base::ExactSum)}, tensor::DType::u8});
+  EXPECT_NEAR(totals[0].value(), expected, 1e-14 * expected);
+  EXPECT_EQ(totals[1].value(), 1 + 4 + 9 + 16);
   EXPECT_GT(Fixture::bytes(unclipped)[static_cast<std::size_t>(tensor::MemoryKind::buffers)],
             Fixture::bytes(config())[static_cast<std::size_t>(tensor::MemoryKind::buffers)]);
 }

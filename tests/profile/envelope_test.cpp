@@ -50,7 +50,7 @@ RecordedRun run(const std::string& name) {
     run.grad_norm[step] = 2;
     run.unit_norms[step] = {0, 1, 1.5, 1};
   }
-  run.units = {"embedding", "layer 0", "layer 1", "root"};
+  run.units = {"embedding", "layer 0", "layer 1", "head"};
   return run;
 }
 
@@ -136,10 +136,41 @@ TEST(Envelope, a_unit_whose_norm_is_outside_is_named) {
   EXPECT_EQ(v.outside->figure, "grad_norm of layer 1");
   EXPECT_DOUBLE_EQ(v.outside->bound, 2e-3);
   EXPECT_TRUE(v.notes.empty());
+  b.unit_norms[1][1] = 1.01;  // by less than the first layer above
+  b.unit_norms[1][0] = 1e-9;  // from 0
+  EXPECT_EQ(judged(run("a"), b).outside->figure, "grad_norm of embedding");
+  b.unit_norms[1][0] = 0;
+  b.unit_norms[1][2] = 2;
+  EXPECT_EQ(judged(run("a"), b).outside->figure, "grad_norm of layer 1");
+  b.loss[1] = 5;
+  const auto by_loss = judged(run("a"), b);
+  EXPECT_EQ(by_loss.outside->figure, "loss");
+  ASSERT_TRUE(by_loss.unit);
+  EXPECT_EQ(by_loss.unit->figure, "grad_norm of layer 1");
+  EXPECT_TRUE(has(to_text(by_loss), "of its layers most: grad_norm of layer 1 in step 1")) << to_text(by_loss);
+  EXPECT_EQ(Json::parse(to_json(std::span(&by_loss, 1)))["comparisons"][0]["unit_outside"]["figure"],
+            "grad_norm of layer 1");
+  b = run("b");
+  b.unit_norms[2][1] = 2;
   b.unit_norms[1][2] = 1.5 * (1 + 1e-3);
   EXPECT_EQ(judged(run("a"), b).outside->step, 2);
   b.unit_norms[2][1] = 1;
   EXPECT_EQ(judged(run("a"), b).largest->figure, "grad_norm of layer 1");
+}
+
+TEST(Envelope, bounds_that_no_difference_exceeds_are_said) {
+  Envelope wide = envelope();
+  wide.roundings.at("fp32").unit_norm = {1e-3, 1.5, 1.5};
+  RecordedRun b = run("b");
+  b.unit_norms[1][2] = 100;
+  b.grad_norm[0] = 2 * (1 - 1e-5);
+  const auto v = judge_by_envelope(run("a"), b, wide, mesh);
+  EXPECT_FALSE(v.outside);
+  EXPECT_EQ(v.largest->figure, "grad_norm");
+  EXPECT_EQ(v.notes, std::vector<std::string>{"grad_norm of layers: right runs differ by any amount from step 1 on, so "
+                                              "it is not judged there"});
+  b.unit_norms[2][2] = std::nan("");
+  EXPECT_EQ(judge_by_envelope(run("a"), b, wide, mesh).outside->figure, "grad_norm of layer 1");
 }
 
 TEST(Envelope, what_has_no_norms_of_units_is_judged_without_and_says_so) {
@@ -180,6 +211,29 @@ TEST(Envelope, a_loss_that_is_not_finite_in_one_run_is_outside) {
   b.loss[2] = std::nan("");
   ASSERT_TRUE(judged(run("a"), b).outside);
   EXPECT_EQ(judged(run("a"), b).outside->step, 2);
+}
+
+TEST(Envelope, norms_of_units_are_read_from_the_metrics) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("shard8_units_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  const auto line = [](int step, const char* more) {
+    return "{\"step\": " + std::to_string(step) + R"(, "loss": 1, "grad_norm": 1, "tokens": 8, "step_s": 1)" + more +
+           "}\n";
+  };
+  std::ofstream(folder / "metrics.jsonl")
+      << line(0, "")
+      << line(1, R"(, "unit_norms": {"embedding": 0, "layers": [1, 2, 3], "head": 4, "experts": [5, null]})")
+      << line(1000, R"(, "unit_norms": {"embedding": 0, "layers": [1, 2, 3], "head": 4, "experts": [5, 6]})");
+  const RecordedRun read = read_run(folder / "metrics.jsonl");
+  EXPECT_EQ(read.units, (std::vector<std::string>{"embedding", "layer 0", "layer 1", "layer 2", "head",
+                                                  "experts of layer 1", "experts of layer 2"}));
+  ASSERT_EQ(read.unit_norms.size(), 1U);
+  ASSERT_EQ(read.unit_norms.at(1).size(), 7U);
+  EXPECT_EQ(read.unit_norms.at(1)[5], 5);
+  EXPECT_TRUE(std::isnan(read.unit_norms.at(1)[6]));
+  std::ofstream(folder / "metrics.jsonl") << line(0, R"(, "unit_norms": {"embedding": 0, "layers": 1, "head": 4})");
+  EXPECT_TRUE(has(refused([&] { read_run(folder / "metrics.jsonl"); }), "unit_norms.layers"));
+  fs::remove_all(folder);
 }
 
 TEST(Refused, two_trainings_with_the_key_that_differs) {

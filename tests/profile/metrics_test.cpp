@@ -57,12 +57,12 @@ TEST(Metrics, joules_are_there_only_where_they_are_known) {
 TEST(Metrics, norms_of_units_are_by_kind_of_unit) {
   StepMetrics m{.step = 3};
   EXPECT_EQ(to_json_line(m).find("unit_norms"), std::string::npos);
-  m.unit_norms = {.embedding = 0.5, .layers = {1, 2.25}, .root = 4};
+  m.unit_norms = {.embedding = 0.5, .layers = {1, 2.25}, .head = 4};
   EXPECT_EQ(ordered_json::parse(to_json_line(m))["unit_norms"].dump(),
-            R"({"embedding":0.5,"layers":[1.0,2.25],"root":4.0})");
-  m.unit_norms->experts = {3, std::nan("")};
+            R"({"embedding":0.5,"layers":[1.0,2.25],"head":4.0})");
+  m.unit_norms->experts = {1.0 / 3, std::nan("")};
   EXPECT_EQ(ordered_json::parse(to_json_line(m))["unit_norms"].dump(),
-            R"({"embedding":0.5,"layers":[1.0,2.25],"root":4.0,"experts":[3.0,null]})");
+            R"({"embedding":0.5,"layers":[1.0,2.25],"head":4.0,"experts":[0.333333333,null]})");
 }
 
 /// The lines of steps `first` up to but not including `end` of the training `run`.

@@ -193,7 +193,8 @@ std::vector<std::string> metrics_of(const fs::path& file) {
   for (std::string line; std::getline(in, line);) {
     const auto times = line.find(",\"step_s\"");
     if (in.eof() || times == std::string::npos) break;
-    lines.push_back(line.substr(0, times));
+    const auto norms = line.find(",\"unit_norms\"");  // at the end
+    lines.push_back(line.substr(0, times) + (norms == std::string::npos ? "" : line.substr(norms)));
   }
   return lines;
 }

@@ -8,7 +8,7 @@
 #include "comm/describe.hpp"
 #include "comm/mpi/all_reduce.hpp"
 
-// What exchanges on hosts have in common, and those by messages to and from each peer.
+// All-gathers and reduce-scatters on hosts, used part by part: what all share, and those by messages to each peer.
 
 namespace shard8::comm {
 

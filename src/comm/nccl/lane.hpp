@@ -32,7 +32,7 @@ struct Streams {
   bool apart() const { return collectives != compute; }
 };
 
-/// The beginning of time in traces: `at` happened at `ns` of the host's clock.
+/// Places events in traces, whose times are ns of the host's steady clock: the event `at` happened at `ns`.
 struct TraceOrigin {
   const tensor::cuda::Event* at = nullptr;  ///< null: there are no traces
   std::int64_t ns = 0;

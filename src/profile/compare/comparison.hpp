@@ -87,7 +87,6 @@ struct RecordedRun {
   std::optional<Projected> projected{};  ///< nothing: the run was measured
   std::string skeleton{};  ///< what a skeleton run kept of a step, run.skeleton; empty: it trained, or was projected
   Texts version{}, deck{}, run{}, environment{};
-  std::string date{};  ///< empty if the file has none
   std::string hosts{};
   std::int64_t ranks = 0;            ///< 0: not known
   std::int64_t tokens_per_step = 0;  ///< 0: not known
@@ -115,7 +114,7 @@ struct RecordedRun {
   /// By step, the first kUnitNormSteps alone, as loss: the gradient norms of the model's units; empty where the run
   /// wrote none.
   std::map<std::int64_t, std::vector<double>> unit_norms{};
-  std::vector<std::string> units{};  ///< names of these units: "embedding", "layer 0", "root", "experts 0"
+  std::vector<std::string> units{};  ///< names of these units: "embedding", "layer 0", "head", "experts of layer 0"
 
   /// More than an envelope judges.
   static constexpr std::int64_t kUnitNormSteps = 1000;
@@ -278,14 +277,17 @@ struct EnvelopeVerdict {
   std::int64_t judged = 0;           ///< steps 0 to judged - 1 were judged
   std::int64_t not_judged = 0;       ///< common steps behind them, which the envelope does not have
   std::optional<Place> outside{};    ///< the first difference outside; nothing: all are inside
+  std::optional<Place> unit{};       ///< of that step, the unit whose norms have the largest share of their bound
   std::optional<Place> largest{};    ///< the largest share of a bound; nothing: both runs are equal bit for bit
   std::vector<std::string> notes{};  ///< what was taken for granted
 };
 
-/// Judges two runs by an envelope, step by step. `may_differ` says which keys of the deck may have different values in
-/// both runs; data.path and model.init_file may, too, with a note. Error(deck) that names the reason if the runs are
-/// not one training (with the first key and both values), were projected, are skeletons or have no summary, if they
-/// have no steps in common from step 0 on, or if the envelope has no bounds for their rounding.
+/// Judges two runs by an envelope, step by step. Relative differences of norms are at most 1: where a bound is 1 or
+/// more, only a figure that is not finite in one run is outside, and a note says from which step on. `may_differ` says
+/// which keys of the deck may have different values in both runs; data.path and model.init_file may, too, with a note.
+/// Error(deck) that names the reason if the runs are not one training (with the first key and both values), were
+/// projected, are skeletons or have no summary, if they have no steps in common from step 0 on, or if the envelope has
+/// no bounds for their rounding.
 EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, const Envelope& envelope,
                                   const std::function<bool(const std::string& key)>& may_differ);
 

@@ -144,19 +144,17 @@ std::vector<std::string> check_decks(const RecordedRun& a, const RecordedRun& b,
   return notes;
 }
 
-/// Whether both runs have the gradient norms of the same units in all their steps, and the envelope bounds for them.
+/// Whether both runs have the gradient norms of the same units in all judged steps, and the envelope bounds for them.
 /// Otherwise a note says what is missing.
-bool has_unit_norms(const RecordedRun& a, const RecordedRun& b, const Envelope::Bounds& bounds,
+bool has_unit_norms(const RecordedRun& a, const RecordedRun& b, const Envelope::Bounds& bounds, std::int64_t judged,
                     std::vector<std::string>& notes) {
   const auto note = [&](const std::string& what) {
     notes.push_back(what + ": norms of single layers are not judged");
     return false;
   };
   if (bounds.unit_norm.empty()) return note("the envelope has no bounds of unit_norm");
-  const auto judged = static_cast<std::int64_t>(bounds.unit_norm.size());
   for (const RecordedRun* run : {&a, &b})
-    for (const auto& [step, loss] : run->loss) {
-      if (step >= judged) break;
+    for (std::int64_t step = 0; step < std::min(judged, RecordedRun::kUnitNormSteps); ++step) {
       const auto found = run->unit_norms.find(step);
       if (found == run->unit_norms.end()) return note(fmt::format("{} has no unit_norms in step {}", run->name, step));
       if (found->second.size() != a.units.size())
@@ -164,6 +162,14 @@ bool has_unit_norms(const RecordedRun& a, const RecordedRun& b, const Envelope::
                                 a.units.size(), step));
     }
   return true;
+}
+
+/// Notes from which judged step on right runs differ by any amount.
+void note_wide_bounds(const char* figure, const std::vector<double>& bounds, EnvelopeVerdict& v) {
+  const auto wide = std::find_if(bounds.begin(), bounds.end(), [](double bound) { return bound >= 1; });
+  if (wide - bounds.begin() < v.judged)
+    v.notes.push_back(fmt::format("{}: right runs differ by any amount from step {} on, so it is not judged there",
+                                  figure, wide - bounds.begin()));
 }
 
 std::string text_of(const Place& p) {
@@ -222,7 +228,10 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
   if (of_a != of_b)
     v.notes.push_back(fmt::format("A has {}, B {}: steps of one alone are not judged",
                                   base::count(of_a, "step", "steps"), base::count(of_b, "step", "steps")));
-  const bool by_unit = has_unit_norms(a, b, bounds, v.notes);
+  const bool by_unit = has_unit_norms(a, b, bounds, v.judged, v.notes);
+  note_wide_bounds("loss", bounds.loss, v);
+  note_wide_bounds("grad_norm", bounds.grad_norm, v);
+  if (by_unit) note_wide_bounds("grad_norm of layers", bounds.unit_norm, v);
   for (std::int64_t step = 0; step < v.judged; ++step) {
     const auto look = [&](const std::string& figure, double in_a, double in_b, const std::vector<double>& most) {
       const Place place{
@@ -233,14 +242,23 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
                "right; train with a smaller learning rate",
                figure, step);
       if (place.difference > place.bound && !v.outside) v.outside = place;
-      if (place.difference > 0 && (!v.largest || place.share() > v.largest->share())) v.largest = place;
+      const bool wide = place.bound >= 1;
+      if (place.difference > 0 && !wide && (!v.largest || place.share() > v.largest->share())) v.largest = place;
+      return place;
     };
+    const bool was_outside = v.outside.has_value();
     look("loss", a.loss.at(step), b.loss.at(step), bounds.loss);
     look("grad_norm", a.grad_norm.at(step), b.grad_norm.at(step), bounds.grad_norm);
-    if (!by_unit) continue;
+    if (!by_unit || step >= RecordedRun::kUnitNormSteps) continue;
     const std::vector<double>&in_a = a.unit_norms.at(step), &in_b = b.unit_norms.at(step);
-    for (std::size_t u = 0; u < in_a.size(); ++u)
-      look("grad_norm of " + a.units[u], in_a[u], in_b[u], bounds.unit_norm);
+    std::optional<Place> most;
+    for (std::size_t u = 0; u < in_a.size(); ++u) {
+      const Place place = look("grad_norm of " + a.units[u], in_a[u], in_b[u], bounds.unit_norm);
+      if (!most || place.share() > most->share()) most = place;
+    }
+    if (!v.outside || was_outside) continue;
+    v.unit = most;
+    if (v.outside->figure.starts_with("grad_norm of ")) v.outside = most;  // not the first of the units outside
   }
   return v;
 }
@@ -253,7 +271,12 @@ std::string to_text(const EnvelopeVerdict& v) {
     text += fmt::format("not judged: {} after them, where right runs drift apart\n",
                         base::count(v.not_judged, "step", "steps"));
   for (const std::string& note : v.notes) text += fmt::format("note: {}\n", note);
-  if (v.outside) return text + fmt::format("OUTSIDE: {}\n", text_of(*v.outside));
+  if (v.outside) {
+    text += fmt::format("OUTSIDE: {}\n", text_of(*v.outside));
+    if (v.unit && v.unit->figure != v.outside->figure)
+      text += fmt::format("of its layers most: {}\n", text_of(*v.unit));
+    return text;
+  }
   if (!v.largest) return text + "inside: equal bit for bit\n";
   return text +
          fmt::format("inside: at most {:.2g} % of the bound: {}\n", 100 * v.largest->share(), text_of(*v.largest));
@@ -271,6 +294,7 @@ std::string to_json(std::span<const EnvelopeVerdict> verdicts) {
     one["not_judged_steps"] = v.not_judged;
     one["inside"] = !v.outside.has_value();
     one["first_outside"] = json_of(v.outside);
+    one["unit_outside"] = json_of(v.unit);
     one["largest_share"] = json_of(v.largest);
     one["notes"] = v.notes;
     object["comparisons"].push_back(std::move(one));

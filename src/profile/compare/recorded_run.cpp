@@ -78,13 +78,17 @@ void read_unit_norms(const Json& norms, std::int64_t step, RecordedRun& run) {
     values.push_back(number(value));
     names.push_back(std::move(name));
   };
-  const auto add_all = [&](const std::string& name, const Json& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) add(fmt::format("{} {}", name, i), all[i]);
+  const auto add_all = [&](const std::string& name, const Json& all, std::size_t first) {
+    for (std::size_t i = 0; i < all.size(); ++i) add(fmt::format("{} {}", name, first + i), all[i]);
   };
   add("embedding", json_member(norms, "embedding"));
-  add_all("layer", json_list(json_member(norms, "layers")));
-  add("root", json_member(norms, "root"));
-  if (norms.contains("experts")) add_all("experts", json_list(json_member(norms, "experts")));
+  const Json& layers = json_list(json_member(norms, "layers"));
+  add_all("layer", layers, 0);
+  add("head", json_member(norms, "head"));
+  if (norms.contains("experts")) {  // of the last layers
+    const Json& experts = json_list(json_member(norms, "experts"));
+    add_all("experts of layer", experts, layers.size() - std::min(layers.size(), experts.size()));
+  }
   run.unit_norms[step] = std::move(values);
   run.units = std::move(names);
 }
@@ -102,7 +106,7 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
   std::ifstream& file = opened.in;
   std::vector<double> step_s;
   std::int64_t line = 0;
-  for (std::string text; std::getline(file, text);) {  // not all at once: a long run has 200 bytes for each step
+  for (std::string text; std::getline(file, text);) {  // not all at once: a long run has kilobytes for each step
     ++line;
     if (file.eof()) refuse(path, "line {} is cut short: the run is not over or was killed; run it again", line);
     try {
@@ -214,7 +218,6 @@ void read_summary(const Json& summary, RecordedRun& run) {
     for (const auto& [name, text] : texts_of(json_member(summary, "gpu")))
       run.version.emplace_back("gpu " + name, text);
   run.environment = texts_of(json_member(summary, "environment"));
-  if (summary.contains("date")) run.date = plain(json_member(summary, "date"));
   run.hosts = hosts_text(json_member(summary, "hosts"));
   run.ranks = json_value<std::int64_t>(summary, "ranks");
   if (summary.contains("projected")) {

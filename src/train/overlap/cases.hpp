@@ -44,7 +44,7 @@ struct ExpertOperands {
   model::WeightedRows tokens, rows;
   tensor::Operand input, gradient;        ///< (R, H): the rows received, and in backward those of dy
   fp8::Operands activation, dinner;       ///< (R, F); (R, 2·F), the gradient of `inner`
-  fp8::Operands kept;                     ///< (R, H): the input as wgrad reads it, where rows are cast when they arrive
+  fp8::Operands kept;                     ///< (R, H): what wgrad reads if rows are cast when they arrive; else empty
   tensor::Tensor inner, dactivation, dw;  ///< (R, 2·F); (R, F); of fc1, fp32
   model::Weight fc1, fc2;
 };

@@ -88,7 +88,7 @@ std::optional<std::vector<profile::OverlapChoice::Row>> rows_that_fit(
     const std::vector<profile::OverlapChoice::Row>& wanted, std::string& reason,
     std::span<const std::string_view> ignored = {});
 
-/// The exchanges that a setup's overlap hides, in the memory of one layer, to be timed on all ranks of a mesh. All
+/// The exchanges that a setup's overlap hides, in memory of its own, to be timed on all ranks of a mesh. All
 /// functions but cases(), parts_problem() and push_problem() are collective over the mesh.
 class OverlapTiming {
  public:

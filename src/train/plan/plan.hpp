@@ -34,8 +34,8 @@ std::uint64_t model_flops(const operation::Operation& operation);
 /// products) + 6·layers·hidden·seq.
 double model_flops_per_token(const deck::ModelConfig& model);
 
-/// What a run of a deck needs. Memory is found by the code that lays out the run's memory, traffic and FLOPs from the
-/// list of a step's operations (train/setup.hpp).
+/// What a run of a deck needs. The code that lays out the memory of a run gives the memory. The operations of a step
+/// (record_step()) give the traffic, and model_flops_per_token() gives the FLOPs.
 struct Plan {
   bool device = false;                   ///< memory of devices, not of hosts
   bool moved_only = false;               ///< of a skeleton on hosts: `memory` is what collectives move (MovedMemory)
