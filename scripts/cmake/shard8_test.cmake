@@ -1,24 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The shard8 authors
 # SPDX-License-Identifier: Apache-2.0
 
-# shard8_schedule(CORES test...): how many places the tests take, and in which order they start. CORES: how many cores a
-# test keeps busy: 2, 1.5, 1, or 0 if it waits most of the time. CTest counts places, three for a core (scripts/test): a
-# test takes two for each of its cores, at least one, so that tests of 2 cores run beside two that wait, and those of 1.5
-# in pairs. CTest starts the first test that fits, tests of a higher COST first. Small tests would take each place that
-# becomes free, and large ones find none: all small tests together have one place a core, the resource `beside`.
-function(shard8_schedule cores)
-  set(known 2 1.5 0 1)  # the first of them start first
-  set(places_of 4 3 1 2)
-  list(FIND known "${cores}" at)
-  if(at EQUAL -1)
-    message(FATAL_ERROR "shard8_schedule(${cores} ${ARGN}): a number of cores is one of ${known}")
+# shard8_places(OUT cores): CTest's property PROCESSORS of a test that keeps so many cores busy. CTest counts places, two
+# for a core and one more (scripts/test), so that a test that waits most of the time, with 0 cores, runs beside others.
+function(shard8_places out cores)
+  math(EXPR places "2 * ${cores}")
+  if(places EQUAL 0)
+    set(places 1)
   endif()
-  list(GET places_of ${at} places)
-  math(EXPR cost "10 - ${at}")
-  set_tests_properties(${ARGN} PROPERTIES PROCESSORS ${places} COST ${cost})
-  if(places LESS 3)
-    set_tests_properties(${ARGN} PROPERTIES RESOURCE_GROUPS "beside:${places}")
-  endif()
+  set(${out} ${places} PARENT_SCOPE)
 endfunction()
 
 # shard8_test(LAYER.SUBJECT
@@ -32,7 +22,7 @@ endfunction()
 #   [BACKEND name]                in the CTest's name; default: cuda on devices, mpi with NP, else host
 #   [LABELS label...]             default: unit
 #   [TIMEOUT seconds]             default: 120
-#   [CORES   n]                   that it keeps busy (shard8_schedule); default: 1 for MAIN plain and for one rank, else 2
+#   [PROCESSORS n]                cores that it keeps busy; default: 1 for MAIN plain and for one rank, else 2
 #   [ENVIRONMENT NAME=value...]
 #   [DEFINITIONS NAME=value...]   of the sources, as for target_compile_definitions
 # )
@@ -46,7 +36,7 @@ endfunction()
 # TEST_F, TEST_P and TYPED_TEST alike. An executable with a suite that CASES does not list
 # fails, and so does a case without tests. By hand: build/cpu/tests/comm.group --case all_gather
 function(shard8_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT;CORES;PROGRAM"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAIN;BACKEND;TIMEOUT;PROCESSORS;PROGRAM"
     "SOURCES;LINKS;CASES;NP;LABELS;ENVIRONMENT;DEFINITIONS")
   if(arg_UNPARSED_ARGUMENTS OR NOT name MATCHES "^([a-z0-9_]+)\\.([a-z0-9_]+)$")
     message(FATAL_ERROR "shard8_test(${name}): needs a name layer.subject; "
@@ -120,16 +110,16 @@ function(shard8_test name)
   endif()
   foreach(np IN LISTS ranks)
     set(launch "")
-    set(cores 2)
+    set(processors 2)
     set(suffix "")
     if(np GREATER 0)
       set(launch "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_PREFLAGS} "${MPIEXEC_NUMPROC_FLAG}" "${np}")
       set(suffix ".np${np}")
     endif()
-    if(DEFINED arg_CORES)  # 0 is a number of cores
-      set(cores ${arg_CORES})
+    if(DEFINED arg_PROCESSORS)
+      set(processors ${arg_PROCESSORS})
     elseif(arg_MAIN STREQUAL "plain" OR np EQUAL 1)
-      set(cores 1)
+      set(processors 1)
     endif()
     if(NOT cases)
       set(cases all)
@@ -146,9 +136,9 @@ function(shard8_test name)
       else()
         add_test(NAME "${test}" COMMAND ${command})
       endif()
-      shard8_schedule(${cores} "${test}")
+      shard8_places(places ${processors})
       set_tests_properties("${test}" PROPERTIES
-        LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
+        LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}" PROCESSORS "${places}"
         ENVIRONMENT "${environment};${arg_ENVIRONMENT}")
       if(np GREATER 1 AND NOT arg_BACKEND STREQUAL "cuda")
         set_property(TEST "${test}" APPEND PROPERTY ENVIRONMENT ${SHARD8_TEST_YIELD})
@@ -183,25 +173,25 @@ function(shard8_preload name source)
   target_compile_options(${name} PRIVATE -U_FORTIFY_SOURCE)
 endfunction()
 
-# shard8_script_test(NAME COMMAND command... [LABELS label...] [TIMEOUT seconds] [CORES n] [ENVIRONMENT NAME=value...]
+# shard8_script_test(NAME COMMAND command... [LABELS label...] [TIMEOUT seconds] [PROCESSORS n] [ENVIRONMENT NAME=value...]
 #   [PROPERTIES name value...])
 #
-# A CTest of a script that runs the program. TIMEOUT is 120 by default, CORES (shard8_schedule) 1.5: a script starts
-# programs of one or more ranks, one after the other.
+# A CTest of a script that runs the program. TIMEOUT is 120 by default, PROCESSORS 2. Scripts that keep at most one core
+# busy have PROCESSORS 1, those that wait most of the time 0.
 function(shard8_script_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CORES" "COMMAND;LABELS;ENVIRONMENT;PROPERTIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ENVIRONMENT;PROPERTIES")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(NOT DEFINED arg_CORES)
-    set(arg_CORES 1.5)
+  if(NOT DEFINED arg_PROCESSORS)  # 0 is a number of cores
+    set(arg_PROCESSORS 2)
   endif()
   math(EXPR arg_TIMEOUT "${SHARD8_TEST_PATIENCE} * ${arg_TIMEOUT}")
   set(environment ${SHARD8_TEST_ENVIRONMENT} OMP_PROC_BIND=false ${SHARD8_PROGRAM_ENVIRONMENT} ${arg_ENVIRONMENT})
+  shard8_places(places ${arg_PROCESSORS})
   add_test(NAME "${name}" COMMAND ${arg_COMMAND})
-  shard8_schedule(${arg_CORES} "${name}")
   set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
-    ENVIRONMENT "${environment}" ${arg_PROPERTIES})
+    PROCESSORS "${places}" ENVIRONMENT "${environment}" ${arg_PROPERTIES})
 endfunction()
 
 # shard8_device_test(TEST PROGRAM command...): a CTest whose command starts PROGRAM, which needs devices.

@@ -94,11 +94,20 @@ deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view
              others);
 }
 
-deck::Config config_on(const base::Extents& mesh, const DeckArguments& arguments, const std::string& text,
+std::vector<std::int64_t> swept_experts(const deck::Config& config, const DeckArguments& arguments,
+                                        std::span<const std::string> vary) {
+  const auto sets = [](const std::string& setting) { return setting.starts_with("mesh.expert="); };
+  const bool fixed = std::ranges::any_of(arguments.overrides, sets) || std::ranges::any_of(vary, sets);
+  if (config.model.moe.experts == 0 || fixed) return {};
+  return base::divisors_of(config.model.moe.experts);
+}
+
+deck::Config config_on(const base::Extents& mesh, bool experts, const DeckArguments& arguments, const std::string& text,
                        std::span<const std::string> more) {
   std::vector<std::string> overrides = arguments.overrides;
   overrides.insert(overrides.end(), more.begin(), more.end());
   for (const base::Axis axis : base::kAxes) overrides.push_back(fmt::format("mesh.{}={}", name_of(axis), mesh[axis]));
+  if (experts) overrides.push_back(fmt::format("mesh.expert={}", mesh.expert));
   return deck::load_text(text, arguments.path, overrides).config;
 }
 
@@ -219,8 +228,10 @@ int plan_sweep(const PlanArguments& arguments, const deck::LoadResult& deck, int
   const std::int64_t ranks = arguments.deck.ranks.value_or(deck.config.mesh.ranks());
   const std::uint64_t most = arguments.fit.empty() ? 0 : bytes_of(arguments.fit, "shard8 plan: --fit");
   const std::string text = deck::read_deck_file(arguments.deck.path);
-  const train::Sweep sweep = train::sweep_meshes(
-      ranks, most, threads, [&](const base::Extents& mesh) { return config_on(mesh, arguments.deck, text); });
+  const std::vector<std::int64_t> experts = swept_experts(deck.config, arguments.deck);
+  const train::Sweep sweep = train::sweep_meshes(ranks, experts, most, threads, [&](const base::Extents& mesh) {
+    return config_on(mesh, !experts.empty(), arguments.deck, text);
+  });
   if (sweep.rows.empty())
     base::fail(
         base::ExitCode::deck,

@@ -157,9 +157,10 @@ int project_sweep(ProjectArguments& arguments, const machine::Machine& machine, 
                "{}: device.memory is not given, so no mesh can be said to fit: give it, or --fit 80GiB", machine.path);
   const std::vector<project::Varied> varied = read_all_varied(arguments.vary);
   const std::string text = deck::read_deck_file(arguments.deck.path);
-  const project::Sweep sweep = project::sweep(ranks, most, machine, settings, varied,
+  const std::vector<std::int64_t> experts = swept_experts(deck.config, arguments.deck, arguments.vary);
+  const project::Sweep sweep = project::sweep(ranks, experts, most, machine, settings, varied,
                                               [&](const base::Extents& mesh, std::span<const std::string> given) {
-                                                return config_on(mesh, arguments.deck, text, given);
+                                                return config_on(mesh, !experts.empty(), arguments.deck, text, given);
                                               });
   if (sweep.rows.empty())
     base::fail(

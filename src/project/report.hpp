@@ -152,13 +152,13 @@ struct Sweep {
   std::string why{};                         ///< the first refusal
 };
 
-/// Projects every mesh of `ranks` ranks with every combination of the varied values. `load` makes the config of a mesh
-/// and of settings "key=value"; it throws Error(deck) for one that does not go with the deck. What needs more than
+/// Projects every mesh of train::meshes_of() with every combination of the varied values. `load` makes the config of a
+/// mesh and of settings "key=value"; it throws Error(deck) for one that does not go with the deck. What needs more than
 /// `most` bytes a rank is not projected, and neither is what the machine file does not say enough for. Values of a mesh
 /// that make the same step are one row, that of the first: data.micro_batch, for one, is cut to a data rank's
 /// sequences.
-Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
-            std::vector<Varied> varied,
+Sweep sweep(std::int64_t ranks, std::span<const std::int64_t> experts, std::uint64_t most,
+            const machine::Machine& machine, const Settings& settings, std::vector<Varied> varied,
             const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load);
 
 std::string to_text(const Sweep& sweep);

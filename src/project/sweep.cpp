@@ -64,8 +64,8 @@ std::string step_of(const deck::Config& config, std::uint64_t memory) {
 
 }  // namespace
 
-Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& machine, const Settings& settings,
-            std::vector<Varied> varied,
+Sweep sweep(std::int64_t ranks, std::span<const std::int64_t> experts, std::uint64_t most,
+            const machine::Machine& machine, const Settings& settings, std::vector<Varied> varied,
             const std::function<deck::Config(const base::Extents&, std::span<const std::string>)>& load) {
   Sweep all;
   all.ranks = ranks;
@@ -84,7 +84,7 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
       return;
     }
     SweepRow row;
-    row.mesh = mesh;
+    row.mesh = config.mesh.extents();
     row.values = values;
     row.memory = train::make_plan(config, 1).needed_bytes();
     if (!all.varied.empty()) {
@@ -102,13 +102,9 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
     machine::add(all.not_given, row.step.not_given);
     all.rows.push_back(std::move(row));
   };
-  for (const std::int64_t replicate : base::divisors_of(ranks)) {
-    for (const std::int64_t tensor : base::divisors_of(ranks / replicate)) {
-      const base::Extents mesh(static_cast<int>(replicate), static_cast<int>(ranks / replicate / tensor),
-                               static_cast<int>(tensor));
-      steps.clear();
-      for_each_combination(all.varied, [&](const std::vector<std::string>& values) { try_one(mesh, values); });
-    }
+  for (const base::Extents& mesh : train::meshes_of(ranks, experts)) {
+    steps.clear();
+    for_each_combination(all.varied, [&](const std::vector<std::string>& values) { try_one(mesh, values); });
   }
   std::stable_sort(all.rows.begin(), all.rows.end(),
                    [](const SweepRow& a, const SweepRow& b) { return a.tokens_per_s > b.tokens_per_s; });
@@ -118,13 +114,15 @@ Sweep sweep(std::int64_t ranks, std::uint64_t most, const machine::Machine& mach
 }
 
 std::string to_text(const Sweep& sweep) {
-  std::string text = fmt::format("{:>9} {:>7} {:>7}", "replicate", "shard", "tensor");
+  const bool experts = train::has_experts(sweep.rows) || train::has_experts(sweep.too_large);
+  std::string text = fmt::format("{:>9} {:>7} {:>7}{}", "replicate", "shard", "tensor", experts ? "  expert" : "");
   for (const Varied& v : sweep.varied) text += fmt::format(" {:>{}}", v.key, std::max<std::size_t>(v.key.size(), 8));
   text += fmt::format(" {:>12} {:>14} {:>12} {:>12} {:>14} {:>10}\n", "memory GiB", "projected s", "low s", "high s",
                       "tokens/s", "exposed %");
   const auto begin = [&](const SweepRow& row) {
     text += fmt::format("{:>9} {:>7} {:>7}", row.mesh[base::Axis::replicate], row.mesh[base::Axis::shard],
                         row.mesh[base::Axis::tensor]);
+    if (experts) text += fmt::format(" {:>7}", row.mesh.expert);
     for (std::size_t i = 0; i < row.values.size(); ++i)
       text += fmt::format(" {:>{}}", row.values[i], std::max<std::size_t>(sweep.varied[i].key.size(), 8));
     text += fmt::format(" {:>12.2f}", static_cast<double>(row.memory) / base::kGiB);

@@ -24,7 +24,7 @@ Sweep sweep_of(std::vector<Varied> varied, std::uint64_t most, const std::string
       overrides.push_back("mesh." + std::string(name_of(axis)) + '=' + std::to_string(mesh[axis]));
     return deck::load("inputs/plan/llama3_8b.yaml", overrides).config;
   };
-  return sweep(2, most, machine, {.most_factor = 1e6}, std::move(varied), load);
+  return sweep(2, {}, most, machine, {.most_factor = 1e6}, std::move(varied), load);
 }
 
 TEST(ProjectSweep, a_micro_batch_that_is_cut_is_no_row) {

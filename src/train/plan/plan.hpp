@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -110,10 +112,20 @@ struct Sweep {
   std::uint64_t least_left_out = 0;  ///< the smallest need of memory among the meshes of `too_large`; 0: there are none
 };
 
-/// Plans every mesh of `ranks` ranks. `load` makes the config of a mesh, and throws base::Error(deck) if it does not go
+/// The meshes of `ranks` ranks, by replicate, then tensor, then expert, with those of the degrees `experts` that divide
+/// shard x tensor. Without degrees Extents::expert is 1.
+std::vector<base::Extents> meshes_of(std::int64_t ranks, std::span<const std::int64_t> experts);
+
+/// Plans every mesh of meshes_of(). `load` makes the config of a mesh, and throws base::Error(deck) if it does not go
 /// with the deck. Meshes that need more than `most` bytes a rank are counted and left out; 0: none is.
-Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
+Sweep sweep_meshes(std::int64_t ranks, std::span<const std::int64_t> experts, std::uint64_t most, int threads,
                    const std::function<deck::Config(const base::Extents&)>& load);
+
+/// Whether a row's mesh has several ranks in an expert group: tables then have a column for them.
+template <class Row>
+bool has_experts(const std::vector<Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.mesh.expert != 1; });
+}
 
 /// The tables that `shard8 plan` prints as JSON, and the table of a sweep. Sizes are in bytes.
 std::string to_text(const Sweep& sweep);

@@ -40,26 +40,36 @@ SentBytes sent_bytes(const Traffic& traffic) {
   return sent;
 }
 
-Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
-                   const std::function<deck::Config(const base::Extents&)>& load) {
-  Sweep sweep{.ranks = ranks, .most = most};
+std::vector<base::Extents> meshes_of(std::int64_t ranks, std::span<const std::int64_t> experts) {
+  std::vector<base::Extents> meshes;
   for (const std::int64_t replicate : base::divisors_of(ranks)) {
     const std::int64_t model_ranks = ranks / replicate;
     for (const std::int64_t tensor : base::divisors_of(model_ranks)) {
       const base::Extents mesh(replicate, model_ranks / tensor, tensor);
-      try {
-        SweepRow row = row_of(load(mesh), threads);
-        if (most > 0 && row.memory > most) {
-          sweep.least_left_out = sweep.too_large == 0 ? row.memory : std::min(sweep.least_left_out, row.memory);
-          ++sweep.too_large;
-        } else {
-          sweep.rows.push_back(row);
-        }
-      } catch (const base::Error& e) {
-        if (e.code() != base::ExitCode::deck) throw;
-        ++sweep.refused;
-        if (sweep.why.empty()) sweep.why = e.what();
+      if (experts.empty()) meshes.push_back(mesh);
+      for (const std::int64_t degree : experts)
+        if (model_ranks % degree == 0) meshes.push_back(mesh.with_experts(static_cast<int>(degree)));
+    }
+  }
+  return meshes;
+}
+
+Sweep sweep_meshes(std::int64_t ranks, std::span<const std::int64_t> experts, std::uint64_t most, int threads,
+                   const std::function<deck::Config(const base::Extents&)>& load) {
+  Sweep sweep{.ranks = ranks, .most = most};
+  for (const base::Extents& mesh : meshes_of(ranks, experts)) {
+    try {
+      SweepRow row = row_of(load(mesh), threads);
+      if (most > 0 && row.memory > most) {
+        sweep.least_left_out = sweep.too_large == 0 ? row.memory : std::min(sweep.least_left_out, row.memory);
+        ++sweep.too_large;
+      } else {
+        sweep.rows.push_back(row);
       }
+    } catch (const base::Error& e) {
+      if (e.code() != base::ExitCode::deck) throw;
+      ++sweep.refused;
+      if (sweep.why.empty()) sweep.why = e.what();
     }
   }
   std::stable_sort(sweep.rows.begin(), sweep.rows.end(),
@@ -68,15 +78,17 @@ Sweep sweep_meshes(std::int64_t ranks, std::uint64_t most, int threads,
 }
 
 std::string to_text(const Sweep& sweep) {
-  std::string text =
-      fmt::format("{:>9} {:>7} {:>7} {:>12} {:>12} {:>12} {:>12} {:>12} {:>14} {:>8}\n", "replicate", "shard", "tensor",
-                  "memory GiB", "sent GiB", "of shard", "of tensor", "of others", "TFLOP a rank", "padding");
+  const bool experts = has_experts(sweep.rows);
+  std::string text = fmt::format("{:>9} {:>7} {:>7}{} {:>12} {:>12} {:>12} {:>12} {:>12} {:>14} {:>8}\n", "replicate",
+                                 "shard", "tensor", experts ? "  expert" : "", "memory GiB", "sent GiB", "of shard",
+                                 "of tensor", "of others", "TFLOP a rank", "padding");
   for (const SweepRow& row : sweep.rows)
-    text += fmt::format("{:>9} {:>7} {:>7} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>14.4g} {:>8}\n",
-                        row.mesh[Axis::replicate], row.mesh[Axis::shard], row.mesh[Axis::tensor],
-                        static_cast<double>(row.memory) / base::kGiB, row.sent.all() / base::kGiB,
-                        row.sent.shard / base::kGiB, row.sent.tensor / base::kGiB, row.sent.other / base::kGiB,
-                        1e-12 * row.flops_per_rank, row.padding);
+    text +=
+        fmt::format("{:>9} {:>7} {:>7}{} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.3f} {:>14.4g} {:>8}\n",
+                    row.mesh[Axis::replicate], row.mesh[Axis::shard], row.mesh[Axis::tensor],
+                    experts ? fmt::format(" {:>7}", row.mesh.expert) : "", static_cast<double>(row.memory) / base::kGiB,
+                    row.sent.all() / base::kGiB, row.sent.shard / base::kGiB, row.sent.tensor / base::kGiB,
+                    row.sent.other / base::kGiB, 1e-12 * row.flops_per_rank, row.padding);
   text += fmt::format("meshes of {}: {}; memory, sent bytes and FLOPs of a rank and step, fewest sent bytes first\n",
                       base::count(sweep.ranks, "rank", "ranks"), sweep.rows.size());
   if (sweep.too_large > 0)
