@@ -147,12 +147,12 @@ std::uint64_t bytes_of(const std::string& text, std::string_view option);
 /// with what else the command offers.
 deck::LoadResult load_for_ranks(const DeckArguments& arguments, std::string_view command, std::string_view others);
 
-/// The degrees of expert parallelism that a sweep tries on each mesh: all that divide a layer's experts. Empty for a
-/// deck without experts, and if the arguments or a varied key set mesh.expert.
+/// The degrees of expert parallelism (mesh.expert) that a sweep tries on each mesh: all that divide a layer's experts.
+/// None for a deck without experts, and none where the user sets mesh.expert: in the arguments, or in `vary`.
 std::vector<std::int64_t> swept_experts(const deck::Config& config, const DeckArguments& arguments,
                                         std::span<const std::string> vary = {});
-/// The config of a deck, whose text was read, on another mesh, with `more` changes after those of the arguments.
-/// `experts`: mesh.expert is that of the mesh, too. Throws what deck::load_text() throws.
+/// The config of a deck, whose text was read, on another mesh, with `more` changes after those of the arguments. The
+/// mesh sets mesh.expert only with `experts`; without it the deck's value stays. Throws what deck::load_text() throws.
 deck::Config config_on(const base::Extents& mesh, bool experts, const DeckArguments& arguments, const std::string& text,
                        std::span<const std::string> more = {});
 

@@ -116,9 +116,10 @@ Sizes sizes_of(const Product& p, const Ideal& ideal) {
           std::log(static_cast<double>(p.inner)), kMemory * std::log1p(ideal.memory / ideal.units)};
 }
 
-/// The work of attention, in FLOPs: the causal half of the square. On devices the keys count as 512 more, for the whole
-/// blocks on the diagonal and what else a block of rows costs. Chosen: each of 12 entries of H100 and H200, found from
-/// the others, is then off by 4 to 5 % on the mean. Without the 512 it is off by 6 to 8 %.
+/// The work of attention, in FLOPs: that of the causal half of queries x keys. On devices each sequence counts as if it
+/// had 512 more keys, since blocks on the diagonal are computed whole and each block of rows costs something more.
+/// Chosen: each of 12 measured entries of H100 and H200, found from the others, is then off by 4 to 5 % on the mean.
+/// Without the 512 it is off by 6 to 8 %.
 double attention_work(const Machine& machine, const Attention& a) { return flops_of(a, machine.device ? 512 : 0); }
 
 Sizes sizes_of(const Attention& a) {

@@ -56,11 +56,11 @@ void Adamw::allocate_squares(tensor::Arena& arena) {
   const Tensor all = arena.allocate({std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})}, DType::u8);
   std::int64_t first = 0;
   for (std::size_t u = 0; u < units; first += bytes[u++]) {
-    all_squares_.push_back(all.slice(first, bytes[u]));
+    unit_squares_.push_back(all.slice(first, bytes[u]));
     auto& of_unit = squares_.emplace_back();
     std::int64_t next = 0;
     for (std::size_t p = 0; p < first_moment_[u].size(); ++p) {
-      of_unit.push_back(all_squares_[u].slice(next, bytes_of(u, p)));
+      of_unit.push_back(unit_squares_[u].slice(next, bytes_of(u, p)));
       next += bytes_of(u, p);
     }
   }
@@ -125,9 +125,9 @@ Tensor Adamw::squares_of(int unit, std::size_t parameter, const fsdp::GroupRows&
 }
 
 void Adamw::add_squares(operation::Executor& executor, const Tensor& totals) const {
-  for (std::size_t u = 0; u < all_squares_.size(); ++u) {
+  for (std::size_t u = 0; u < unit_squares_.size(); ++u) {
     const operation::At at(executor, static_cast<int>(u));
-    const Tensor& squares = all_squares_[u];
+    const Tensor& squares = unit_squares_[u];
     const Tensor total = totals.slice(static_cast<std::int64_t>(u), 1);
     const auto parts = squares.count() / static_cast<std::int64_t>(sizeof(double));
     executor.issue(operation::Kernel{"add_square_parts", parts, 1, DType::fp32, DType::fp32}.reads(squares),

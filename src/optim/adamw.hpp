@@ -43,8 +43,9 @@ class Adamw {
   /// Whether gradients are clipped. If they are, every update needs the norm of all gradients first.
   bool clips() const { return config_.clip > 0; }
 
-  /// totals (units, kernels::kExactTotalBytes) u8 += for each unit the squares of its gradients that this rank counts,
-  /// before gradient_scale. Call it after step() of every unit, and only without clipping: step() computes the squares.
+  /// Adds the squares of the gradients that this rank counts, before gradient_scale, to `totals`: those of unit u to
+  /// the exact sum in row u of (units, kernels::kExactTotalBytes) u8. Call it after step() of every unit, and only
+  /// without clipping: step() computes the squares.
   void add_squares(operation::Executor& executor, const tensor::Tensor& totals) const;
 
   /// The factor that clips gradients of this norm: min(1, clip/(norm + 1e-6)); 1 without clipping.
@@ -63,8 +64,9 @@ class Adamw {
   const fsdp::UnitBuffers& buffers_;
   std::vector<std::vector<tensor::Tensor>> first_moment_, second_moment_;
   /// By unit, u8: kernels::AdamwTensors::squares of all its parameters.
-  std::vector<tensor::Tensor> all_squares_;
-  /// By unit, the part of all_squares_ of each parameter. Empty with clipping, or if another rank counts the parameter.
+  std::vector<tensor::Tensor> unit_squares_;
+  /// By unit, the part of unit_squares_ of each parameter. Empty with clipping, or if another rank counts the
+  /// parameter.
   std::vector<std::vector<tensor::Tensor>> squares_;
 };
 
@@ -78,8 +80,8 @@ void sum_replicated_gradients(operation::Executor& executor, std::span<const ten
 /// Which parameters of a unit add_squares() counts. `in_parts`: parameters that are cut over the ranks of
 /// base::kSameSequences. `shared`: parameters of which these ranks hold copies.
 enum class Held : std::uint8_t { in_parts, shared };
-/// Row `unit` of totals (units, kernels::kExactTotalBytes) u8 += the squares of the unit's reduced gradients that
-/// `which` selects and this rank counts (fsdp::UnitBuffers::counts).
+/// Adds the squares of the unit's reduced gradients that `which` selects and this rank counts
+/// (fsdp::UnitBuffers::counts) to the exact sum in row `unit` of totals (units, kernels::kExactTotalBytes) u8.
 void add_squares(operation::Executor& executor, const tensor::Tensor& totals, const fsdp::UnitBuffers& buffers,
                  int unit, Held which);
 
@@ -93,7 +95,7 @@ class GradientNorms {
   /// parameter once, in one call. Returns the norm of all gradients, the same on every rank; 0 in a skeleton. The wait
   /// is in phase reduce_wait. Takes no memory.
   double sum(operation::Executor& executor, const tensor::Tensor& totals, const comm::Communicator& model_group);
-  /// By unit, at the last sum(). A unit without parameters has 0.
+  /// The norm of each unit's gradients that the last sum() found, by unit. A unit without parameters has 0.
   std::span<const double> of_units() const { return of_units_; }
 
  private:

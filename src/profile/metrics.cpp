@@ -21,10 +21,10 @@ namespace shard8::profile {
 namespace {
 
 constexpr double kRewriteInterval_s = 0.1;  ///< chosen: a line that changes faster cannot be read
-/// With nine digits, as many as a float has: a line has one number for each layer.
-double shortened(double x) { return std::isfinite(x) ? std::strtod(fmt::format("{:.8e}", x).c_str(), nullptr) : x; }
-std::vector<double> shortened(std::vector<double> all) {
-  for (double& x : all) x = shortened(x);
+/// The number rounded to nine digits, which tell all floats apart: a line has one number for each layer.
+double nine_digits(double x) { return std::isfinite(x) ? std::strtod(fmt::format("{:.8e}", x).c_str(), nullptr) : x; }
+std::vector<double> nine_digits(std::vector<double> all) {
+  for (double& x : all) x = nine_digits(x);
   return all;
 }
 
@@ -58,10 +58,10 @@ std::string to_json_line(const StepMetrics& metrics) {
   if (metrics.unit_norms) {
     const StepMetrics::UnitNorms& norms = *metrics.unit_norms;
     auto& to = line["unit_norms"];
-    to = {{"embedding", shortened(norms.embedding)},
-          {"layers", shortened(norms.layers)},
-          {"head", shortened(norms.head)}};
-    if (!norms.experts.empty()) to["experts"] = shortened(norms.experts);
+    to = {{"embedding", nine_digits(norms.embedding)},
+          {"layers", nine_digits(norms.layers)},
+          {"head", nine_digits(norms.head)}};
+    if (!norms.experts.empty()) to["experts"] = nine_digits(norms.experts);
   }
   return line.dump();
 }

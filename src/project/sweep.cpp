@@ -114,7 +114,9 @@ Sweep sweep(std::int64_t ranks, std::span<const std::int64_t> experts, std::uint
 }
 
 std::string to_text(const Sweep& sweep) {
-  const bool experts = train::has_experts(sweep.rows) || train::has_experts(sweep.too_large);
+  const bool experts =
+      train::has_experts(sweep.rows) || train::has_experts(sweep.too_large) ||
+      std::ranges::any_of(sweep.not_projected, [](const auto& row) { return row.first.mesh.expert != 1; });
   std::string text = fmt::format("{:>9} {:>7} {:>7}{}", "replicate", "shard", "tensor", experts ? "  expert" : "");
   for (const Varied& v : sweep.varied) text += fmt::format(" {:>{}}", v.key, std::max<std::size_t>(v.key.size(), 8));
   text += fmt::format(" {:>12} {:>14} {:>12} {:>12} {:>14} {:>10}\n", "memory GiB", "projected s", "low s", "high s",

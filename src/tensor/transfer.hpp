@@ -33,16 +33,6 @@ std::vector<T> to_host(const Exec& exec, const Tensor& from) {
   return elements;
 }
 
-/// The bytes of a tensor as one T; waits as to_host() does. Throws Error(failed) unless the tensor has sizeof(T) bytes.
-template <class T>
-T value_to_host(const Exec& exec, const Tensor& from) {
-  SHARD8_REQUIRE(from.bytes() == sizeof(T), "a tensor {} of {} bytes is read as one value of {} bytes",
-                 to_string(from.shape), from.bytes(), sizeof(T));
-  T value;
-  to_host(exec, &value, from);
-  return value;
-}
-
 /// The bytes of the tensor where the host can read them: where they lie on hosts, else copied to `copy`, which must
 /// then live as long as they are read. Waits as to_host() does.
 std::span<const std::byte> read_on_host(const Exec& exec, const Tensor& from, std::vector<std::byte>& copy);

@@ -99,9 +99,9 @@ void Trainer::begin_step() {
   clear(state_.activations.expert_rows);
 }
 
-void Trainer::clear(const tensor::Tensor& sum) {
-  executor_->issue(operation::Kernel{"fill_zero", 1, sum.count(), sum.dtype, sum.dtype}.writes(sum),
-                   [&](const tensor::Exec& exec) { kernels::fill_zero(exec, sum); });
+void Trainer::clear(const tensor::Tensor& sums) {
+  executor_->issue(operation::Kernel{"fill_zero", 1, sums.count(), sums.dtype, sums.dtype}.writes(sums),
+                   [&](const tensor::Exec& exec) { kernels::fill_zero(exec, sums); });
 }
 
 void Trainer::load(std::int64_t step, std::int64_t micro_batch) {

@@ -166,8 +166,8 @@ class Trainer {
   const fsdp::WeightStore& weights() const { return weights_; }
   /// By layer with experts, then by expert: how many tokens chose the expert in the last step, over all ranks.
   std::span<const std::uint64_t> expert_rows() const { return expert_sums_.rows(); }
-  /// The 2-norms of the gradients of the units (model::make_units) in the last step, before clipping. A unit without
-  /// parameters has 0.
+  /// The 2-norm of each unit's gradients in the last step, before clipping, in the order of model::make_units(). A unit
+  /// without parameters has 0.
   std::span<const double> unit_norms() const { return norms_.of_units(); }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
@@ -226,8 +226,8 @@ class Trainer {
           data::Loader* loader);
 
   std::int64_t tokens_per_step() const { return setup_.config.data.batch * setup_.config.model.seq; }
-  /// Sets sums to zero.
-  void clear(const tensor::Tensor& sum);
+  /// Sets all elements of `sums`, to which a step adds, to zero: the loss, counts of experts, sums of squares.
+  void clear(const tensor::Tensor& sums);
   /// Work between two steps, which no step counts.
   template <class Work>
   void between_steps(const Work& work) {

@@ -34,9 +34,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kUsage =
     "usage: mpiexec -n 4 envelope.pairs [--seed N] [--pairs N] [--first N] [--decks N] [--steps N] [--state FILE]\n"
     "                                   [--folder DIR] [--limit SECONDS] [--write FILE] [--judge]\n"
-    "Programs that measure parts of the decks side by side (--first, --decks) have states of their own; put together "
-    "in\n"
-    "the order of their decks they are one state.\n";
+    "Programs that measure parts of the decks side by side (--first, --decks) have states of their own.\n"
+    "Put together in the order of their decks they are one state.\n";
 constexpr const char* kKinds[] = {"fp32", "fp32, reduce bf16", "bf16", "delayed", "current", "block", "mxfp8"};
 
 struct Options {

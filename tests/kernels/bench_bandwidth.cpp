@@ -313,7 +313,7 @@ class Bench {
     kernels::fill_zero(exec_, out.amax);
     time(name + " + amax", in + size(plain), [&] { run(out); });
     set_scale((format == DType::e4m3 ? tensor::E4M3::kMax : tensor::E5M2::kMax) /
-              std::bit_cast<float>(tensor::value_to_host<std::int32_t>(exec_, out.amax)));
+              std::bit_cast<float>(tensor::to_host<std::int32_t>(exec_, out.amax).at(0)));
     out.plain = {};
     out.quantized = Operand(cast, one(), Scaling::tensor);
     out.scale = scale();

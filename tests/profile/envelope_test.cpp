@@ -169,6 +169,10 @@ TEST(Envelope, bounds_that_no_difference_exceeds_are_said) {
   EXPECT_EQ(v.largest->figure, "grad_norm");
   EXPECT_EQ(v.notes, std::vector<std::string>{"grad_norm of layers: right runs differ by any amount from step 1 on, so "
                                               "it is not judged there"});
+  b.grad_norm[0] = 2;
+  const auto equal_before = judge_by_envelope(run("a"), b, wide, mesh);
+  EXPECT_FALSE(equal_before.largest);
+  EXPECT_TRUE(has(to_text(equal_before), "inside: equal where bounds are below 1\n")) << to_text(equal_before);
   b.unit_norms[2][2] = std::nan("");
   EXPECT_EQ(judge_by_envelope(run("a"), b, wide, mesh).outside->figure, "grad_norm of layer 1");
 }

@@ -111,12 +111,12 @@ struct RecordedRun {
   std::map<std::int64_t, double> loss{};                  ///< by step; NaN where the run had no finite loss
   std::map<std::int64_t, double> validation{};            ///< losses of validations, by the step before; NaN as above
   std::map<std::int64_t, double> grad_norm{};             ///< by step, as loss
-  /// By step, the first kUnitNormSteps alone, as loss: the gradient norms of the model's units; empty where the run
-  /// wrote none.
+  /// The gradient norms of the model's units, in the order of `units`, by step; NaN where one was not finite. Only
+  /// steps below kUnitNormSteps are read. Empty if the run wrote none.
   std::map<std::int64_t, std::vector<double>> unit_norms{};
-  std::vector<std::string> units{};  ///< names of these units: "embedding", "layer 0", "head", "experts of layer 0"
+  std::vector<std::string> units{};  ///< "embedding", "layer 0", "head", "experts of layer 0"
 
-  /// More than an envelope judges.
+  /// Chosen: more steps than an envelope judges, and bounded memory for long runs.
   static constexpr std::int64_t kUnitNormSteps = 1000;
 };
 
@@ -278,16 +278,19 @@ struct EnvelopeVerdict {
   std::int64_t not_judged = 0;       ///< common steps behind them, which the envelope does not have
   std::optional<Place> outside{};    ///< the first difference outside; nothing: all are inside
   std::optional<Place> unit{};       ///< of that step, the unit whose norms have the largest share of their bound
-  std::optional<Place> largest{};    ///< the largest share of a bound; nothing: both runs are equal bit for bit
+  std::optional<Place> largest{};    ///< the largest share of a bound below 1; nothing: no such figures differ
+  bool equal = true;                 ///< all figures of the judged steps have the same bits
   std::vector<std::string> notes{};  ///< what was taken for granted
 };
 
 /// Judges two runs by an envelope, step by step. Relative differences of norms are at most 1: where a bound is 1 or
 /// more, only a figure that is not finite in one run is outside, and a note says from which step on. `may_differ` says
 /// which keys of the deck may have different values in both runs; data.path and model.init_file may, too, with a note.
-/// Error(deck) that names the reason if the runs are not one training (with the first key and both values), were
-/// projected, are skeletons or have no summary, if they have no steps in common from step 0 on, or if the envelope has
-/// no bounds for their rounding.
+/// Error(deck) that names the reason:
+/// - the runs are not one training; the message has the first key that differs and both values
+/// - a run was projected, is a skeleton, or has no summary
+/// - the runs have no steps in common from step 0 on
+/// - the envelope has no bounds for the rounding of these runs
 EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, const Envelope& envelope,
                                   const std::function<bool(const std::string& key)>& may_differ);
 

@@ -233,7 +233,7 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
   note_wide_bounds("grad_norm", bounds.grad_norm, v);
   if (by_unit) note_wide_bounds("grad_norm of layers", bounds.unit_norm, v);
   for (std::int64_t step = 0; step < v.judged; ++step) {
-    const auto look = [&](const std::string& figure, double in_a, double in_b, const std::vector<double>& most) {
+    const auto place_of = [&](const std::string& figure, double in_a, double in_b, const std::vector<double>& most) {
       const Place place{
           step, figure, in_a, in_b, relative_difference(in_a, in_b), most[static_cast<std::size_t>(step)]};
       if (!std::isfinite(place.a) && !std::isfinite(place.b) && !v.outside)
@@ -241,24 +241,26 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
                "{} of step {} is finite in neither run: both trainings diverged, and no envelope says which is "
                "right; train with a smaller learning rate",
                figure, step);
+      return place;
+    };
+    const auto look = [&](const Place& place) {
+      if (place.difference > 0) v.equal = false;
       if (place.difference > place.bound && !v.outside) v.outside = place;
       const bool wide = place.bound >= 1;
       if (place.difference > 0 && !wide && (!v.largest || place.share() > v.largest->share())) v.largest = place;
-      return place;
     };
-    const bool was_outside = v.outside.has_value();
-    look("loss", a.loss.at(step), b.loss.at(step), bounds.loss);
-    look("grad_norm", a.grad_norm.at(step), b.grad_norm.at(step), bounds.grad_norm);
+    look(place_of("loss", a.loss.at(step), b.loss.at(step), bounds.loss));
+    look(place_of("grad_norm", a.grad_norm.at(step), b.grad_norm.at(step), bounds.grad_norm));
     if (!by_unit || step >= RecordedRun::kUnitNormSteps) continue;
     const std::vector<double>&in_a = a.unit_norms.at(step), &in_b = b.unit_norms.at(step);
     std::optional<Place> most;
     for (std::size_t u = 0; u < in_a.size(); ++u) {
-      const Place place = look("grad_norm of " + a.units[u], in_a[u], in_b[u], bounds.unit_norm);
+      const Place place = place_of("grad_norm of " + a.units[u], in_a[u], in_b[u], bounds.unit_norm);
       if (!most || place.share() > most->share()) most = place;
     }
-    if (!v.outside || was_outside) continue;
-    v.unit = most;
-    if (v.outside->figure.starts_with("grad_norm of ")) v.outside = most;  // not the first of the units outside
+    if (!most) continue;
+    look(*most);  // their bounds are the same: if one is outside, this one is
+    if (v.outside && v.outside->step == step) v.unit = most;
   }
   return v;
 }
@@ -277,7 +279,8 @@ std::string to_text(const EnvelopeVerdict& v) {
       text += fmt::format("of its layers most: {}\n", text_of(*v.unit));
     return text;
   }
-  if (!v.largest) return text + "inside: equal bit for bit\n";
+  if (v.equal) return text + "inside: equal bit for bit\n";
+  if (!v.largest) return text + "inside: equal where bounds are below 1\n";
   return text +
          fmt::format("inside: at most {:.2g} % of the bound: {}\n", 100 * v.largest->share(), text_of(*v.largest));
 }
