@@ -92,6 +92,15 @@ inline constexpr std::int64_t kExactTotalBytes = sizeof(base::ExactSum);
 /// an Error(failed).
 void sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x);
 
+/// total += Σ (x·scale_inv)² over a matrix x (R, C) in e4m3 or e5m2 that is not transposed. With Scaling::tensor,
+/// scale_inv may be the scales of several matrices of `rows_of_scale` rows each, of which x is a part: row r of x then
+/// has scale (first_row + r) / rows_of_scale, and rows behind the last matrix, which are padding, have the last scale.
+/// rows_of_scale 0: one scale. With other scalings both numbers are ignored. Squares of up to 16 neighbours are added
+/// in fp32 (on devices), the rest in double. total and limits as in sum_of_squares(); a plain or a transposed matrix,
+/// or scales of another shape, are an Error(failed).
+void sum_of_scaled_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Operand& x,
+                           std::int64_t rows_of_scale = 0, std::int64_t first_row = 0);
+
 /// How many segments a matrix (R, C) has.
 constexpr std::int64_t square_segments(std::int64_t rows, std::int64_t cols) {
   return rows * ((cols + kSquareSegment - 1) / kSquareSegment);

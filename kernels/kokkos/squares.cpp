@@ -3,7 +3,11 @@
 #include "kernels/adamw.hpp"
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
+#include "kernels/check/arguments.hpp"
+#include "kernels/kokkos/rounding.hpp"
 #include "kernels/kokkos/square_segments.hpp"
 
 namespace shard8::kernels {
@@ -78,6 +82,116 @@ struct SegmentTerms {
 #endif
 };
 
+/// The inverse scales of a matrix: those of row r are `across` scales, one for block_cols neighbours each.
+template <class Inverse>
+struct RowScales {
+  const Inverse* inverses;
+  std::int64_t first_row, block_rows,
+      last;  ///< row r has the scales of row of scales min((first_row + r)/block_rows, last)
+  std::int64_t across, block_cols;
+
+  KOKKOS_INLINE_FUNCTION const Inverse* of_row(std::int64_t row) const {
+    const std::int64_t block = (first_row + row) / block_rows;
+    return inverses + (block < last ? block : last) * across;
+  }
+  /// The square of a scale, in double.
+  KOKKOS_INLINE_FUNCTION static double squared(Inverse inverse) {
+    const auto scale = static_cast<double>(static_cast<float>(inverse));
+    return scale * scale;
+  }
+};
+
+/// The squares of segments of an FP8 matrix times its inverse scales, as terms of a sum.
+template <class Q, class Inverse>
+struct ScaledTerms {
+  const Q* x;
+  RowScales<Inverse> scales;
+  SquareSegments segments;
+  bool fits;
+
+  std::int64_t count() const { return segments.count(); }
+
+  /// Elements [c, c + n) of a row, which share a scale if they lie in one block.
+  KOKKOS_INLINE_FUNCTION double of_range(const Q* from, const Inverse* inverses, std::int64_t c, std::int64_t n) const {
+    double sum = 0;
+    for (std::int64_t i = c; i < c + n; ++i) {
+      const auto value = static_cast<double>(static_cast<float>(from[i]));
+      sum += value * value * scales.squared(inverses[i / scales.block_cols]);
+    }
+    return sum;
+  }
+
+#if defined(__CUDACC__)
+  __host__ __device__ int of_warp() const { return segments.of_warp(4 * kSquareSegment); }
+  __device__ double of_lane(std::int64_t first, int lane) const {
+    if (segments.by_lanes()) return first + lane < segments.count() ? by_one(first + lane) : 0.0;
+    double mine = 0;
+    for (int k = 0; k < of_warp() && first + k < segments.count(); ++k) {
+      const double sum = by_warp(first + k, lane);
+      if (lane == k) mine = sum;
+    }
+    return mine;
+  }
+  __device__ double by_one(std::int64_t s) const {
+    const std::int64_t row = s / segments.across, c = segments.first(s) - row * segments.cols;
+    return of_range(x + row * segments.cols, scales.of_row(row), c, segments.length(s));
+  }
+  __device__ double by_warp(std::int64_t s, int lane) const {
+    constexpr int kN = kPack<Q>;
+    const std::int64_t row = s / segments.across, c = segments.first(s) - row * segments.cols;
+    const std::int64_t end = c + segments.length(s);
+    const Q* const from = x + row * segments.cols;
+    const Inverse* const inverses = scales.of_row(row);
+    double sum = 0;
+    for (std::int64_t i = c + lane * kN; i < end; i += kWarp * kN) {
+      if (!fits || scales.block_cols < kN) {
+        sum += of_range(from, inverses, i, i + kN < end ? kN : end - i);
+        continue;
+      }
+      float values[kN], squares = 0;
+      const auto codes = load_words<kN>(from + i);
+      decode_numbers<Q>(values, codes);
+      SHARD8_UNROLL
+      for (int k = 0; k < kN; ++k) squares += values[k] * values[k];
+      sum += static_cast<double>(squares) * scales.squared(inverses[i / scales.block_cols]);
+    }
+    return warp_sum(sum);
+  }
+#else
+  double one(std::int64_t s) const {
+    const std::int64_t row = s / segments.across, c = segments.first(s) - row * segments.cols;
+    const std::int64_t end = c + segments.length(s);
+    const Q* const from = x + row * segments.cols;
+    const Inverse* const inverses = scales.of_row(row);
+    if (scales.block_cols == 1) return of_range(from, inverses, c, end - c);
+    double sum = 0;
+    for (std::int64_t i = c, next = 0; i < end; i = next) {
+      next = std::min(end, (i / scales.block_cols + 1) * scales.block_cols);
+      double squares = 0;
+      for (std::int64_t k = i; k < next; ++k) squares += squares_of_codes()[from[k].bits];
+      sum += squares * scales.squared(inverses[i / scales.block_cols]);
+    }
+    return sum;
+  }
+  static const std::array<double, 256>& squares_of_codes() {
+    static const std::array<double, 256> kSquares = [] {
+      std::array<double, 256> squares{};
+      for (std::size_t code = 0; code < squares.size(); ++code) {
+        Q q;
+        q.bits = static_cast<std::uint8_t>(code);
+        const auto value = static_cast<double>(static_cast<float>(q));
+        squares[code] = value * value;
+      }
+      return squares;
+    }();
+    return kSquares;
+  }
+  std::int64_t of_block() const {
+    return std::clamp<std::int64_t>((std::int64_t{1} << 16) / segments.longest(), 1, 4096);
+  }
+#endif
+};
+
 /// Doubles in memory, as terms of a sum.
 struct PartTerms {
   const double* parts;
@@ -146,6 +260,44 @@ void sum_of_squares(const Exec& exec, const tensor::Tensor& total, const tensor:
   const auto terms = SegmentTerms::of(x);
   add_exactly(exec, "shard8::kernels::sum_of_squares", require_exact_total("sum_of_squares", total, terms.count()),
               terms);
+}
+
+void sum_of_scaled_squares(const Exec& exec, const tensor::Tensor& total, const tensor::Operand& x,
+                           std::int64_t rows_of_scale, std::int64_t first_row) {
+  constexpr auto kName = "sum_of_scaled_squares";
+  constexpr auto kLabel = "shard8::kernels::sum_of_scaled_squares";
+  using tensor::Scaling;
+  SHARD8_REQUIRE(x.scaling != Scaling::none && !x.transposed,
+                 "{}: a {} matrix; one with scales, not transposed, is needed", kName,
+                 x.transposed ? "transposed" : "plain");
+  const bool whole = x.scaling == Scaling::tensor;
+  if (!whole)
+    require_count(kName, "scale_inv", x.scale_inv, tensor::scale_shape(x.scaling, x.rows(), x.cols()).count());
+  SHARD8_REQUIRE(!whole || (x.scale_inv.count() >= 1 && (rows_of_scale > 0 || x.scale_inv.count() == 1)),
+                 "{}: {} scales of {} rows each", kName, x.scale_inv.count(), rows_of_scale);
+  const auto add = [&]<class Q, class Inverse>(std::type_identity<Q>, std::type_identity<Inverse>) {
+    RowScales<Inverse> scales{x.scale_inv.as<Inverse>(),    0, tensor::block_rows(x.scaling), 0, 1,
+                              tensor::block_cols(x.scaling)};
+    if (whole) {
+      scales.first_row = first_row;
+      scales.block_rows = rows_of_scale > 0 ? rows_of_scale : std::max<std::int64_t>(x.rows(), 1);
+      scales.block_cols = x.cols();
+      scales.last = x.scale_inv.count() - 1;
+    } else {
+      scales.across = x.cols() / scales.block_cols;
+      scales.last = x.rows() / scales.block_rows - 1;
+    }
+    const auto* const values = x.data.as<Q>();
+    const ScaledTerms<Q, Inverse> terms{values, scales, SquareSegments::of(x.data),
+                                        packs_fit<kPack<Q>>(x.cols(), values)};
+    add_exactly(exec, kLabel, require_exact_total(kName, total, terms.count()), terms);
+  };
+  dispatch_float8(x.data.dtype, kName, [&]<class Q>(std::type_identity<Q> q) {
+    if (!whole && tensor::scale_dtype(x.scaling) == tensor::DType::e8m0)
+      add(q, std::type_identity<tensor::E8M0>{});
+    else
+      add(q, std::type_identity<float>{});
+  });
 }
 
 void square_parts(const Exec& exec, const tensor::Tensor& parts, const tensor::Tensor& x) {

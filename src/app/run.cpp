@@ -301,8 +301,8 @@ class Run {
     const bool logged = last || (r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0;
     const RunEnergy::Window energy = energy_->step_over(world(), logged);
     if (!progress_) return;
-    const profile::StepMetrics metrics =
-        metrics_of(r, run_.identity.id, energy, assembly_->trainer().unit_norms(), config().model.layers);
+    const profile::StepMetrics metrics = metrics_of(r, run_.identity.id, energy, assembly_->trainer().unit_norms(),
+                                                    assembly_->trainer().weight_norms(), config().model.layers);
     if (metrics.validation_loss) judge_.add_validation(r.step, *metrics.validation_loss);
     judge_.add(r.step, r.loss);
     output_.metrics(metrics);

@@ -27,7 +27,8 @@
 namespace shard8::app {
 
 profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, const RunEnergy::Window& energy,
-                                std::span<const double> unit_norms, std::int64_t layers) {
+                                std::span<const double> unit_norms, std::span<const double> weight_norms,
+                                std::int64_t layers) {
   profile::StepMetrics metrics{.step = step.step,
                                .loss = step.loss,
                                .grad_norm = step.gradient_norm,
@@ -45,13 +46,17 @@ profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view 
     metrics.validation_loss = step.validation->loss;
     metrics.validation_s = step.validation->seconds;
   }
-  const auto root = static_cast<std::size_t>(model::root_unit(layers));
-  const auto of_layers = unit_norms.first(root).subspan(static_cast<std::size_t>(model::layer_unit(0)));
-  const auto of_experts = unit_norms.subspan(root + 1);
-  metrics.unit_norms = {.embedding = unit_norms[static_cast<std::size_t>(model::embedding_unit())],
-                        .layers = {of_layers.begin(), of_layers.end()},
-                        .head = unit_norms[root],
-                        .experts = {of_experts.begin(), of_experts.end()}};
+  const auto of_units = [layers](std::span<const double> norms) {
+    const auto root = static_cast<std::size_t>(model::root_unit(layers));
+    const auto of_layers = norms.first(root).subspan(static_cast<std::size_t>(model::layer_unit(0)));
+    const auto of_experts = norms.subspan(root + 1);
+    return profile::StepMetrics::UnitNorms{.embedding = norms[static_cast<std::size_t>(model::embedding_unit())],
+                                           .layers = {of_layers.begin(), of_layers.end()},
+                                           .head = norms[root],
+                                           .experts = {of_experts.begin(), of_experts.end()}};
+  };
+  metrics.unit_norms = of_units(unit_norms);
+  if (!weight_norms.empty()) metrics.weight_norms = of_units(weight_norms);
   return metrics;
 }
 

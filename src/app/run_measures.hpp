@@ -60,10 +60,11 @@ class RunEnergy {
   std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
 };
 
-/// A line of metrics.jsonl for a step of the training `run`, which must outlive it. `unit_norms` as in Trainer, of a
-/// model with so many `layers`.
+/// A line of metrics.jsonl for a step of the training `run`, which must outlive it. `unit_norms` and `weight_norms`
+/// as in Trainer, of a model with so many `layers`.
 profile::StepMetrics metrics_of(const train::StepResult& step, std::string_view run, const RunEnergy::Window& energy,
-                                std::span<const double> unit_norms, std::int64_t layers);
+                                std::span<const double> unit_norms, std::span<const double> weight_norms,
+                                std::int64_t layers);
 
 /// The trace of a run (deck keys output.trace and output.trace_steps). Made when the training is set up, before its
 /// first step. While a RunTracer lives, timer and log tell it what happens.

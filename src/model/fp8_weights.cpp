@@ -3,9 +3,11 @@
 
 #include "model/fp8_weights.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
+#include "kernels/adamw.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/quantize.hpp"
 
@@ -14,6 +16,7 @@ namespace shard8::model {
 using fp8::Role;
 using fp8::Site;
 using fsdp::Copies;
+using tensor::DType;
 using tensor::Operand;
 using tensor::Tensor;
 
@@ -167,6 +170,26 @@ void Fp8Weights::quantize(const Site& s, const Copies& out, const Tensor& source
       kernels::quantize_blocks(exec, one, source, options);
   });
   if (recipe.per_tensor() && s.expert >= 0) state_.invert_expert_scales(executor_, s);
+}
+
+void Fp8Weights::add_squares(const Tensor& totals) const {
+  for_each_weight([&](const Site& s, int unit, std::size_t p) {
+    const fsdp::WeightForms& weight = buffers_.weights(unit)[p];
+    if (weight.stored.empty() || !buffers_.counts(unit, p)) return;
+    const operation::At at(executor_, {unit, s.linear});
+    const Tensor total = totals.slice(unit, 1);
+    const auto add = [&](const Operand& copy) {
+      const std::int64_t rows_of_scale = weight.layout.rows / std::max<std::int64_t>(copy.scale_inv.count(), 1);
+      executor_.issue(
+          operation::Kernel{"sum_of_scaled_squares", copy.rows(), copy.cols(), copy.data.dtype, DType::fp32}.reads(
+              copy),
+          [&](const tensor::Exec& exec) {
+            kernels::sum_of_scaled_squares(exec, total, copy, rows_of_scale, weight.first_row());
+          });
+    };
+    if (!weight.stored.forward.empty()) add(weight.stored.forward);
+    if (weight.stored.forward.empty() || weight.stored.two()) add(weight.stored.backward);
+  });
 }
 
 fsdp::GatherHooks Fp8Weights::hooks() const {

@@ -42,6 +42,11 @@ class Fp8Weights {
   /// called after reduce_amaxes().
   void after_update();
 
+  /// Adds the squares of the weights that are kept in FP8 and that this rank counts (fsdp::UnitBuffers::counts), as
+  /// their bytes and inverse scales say: those of unit u to the exact sum in row u of `totals` (units,
+  /// kernels::kExactTotalBytes) u8. A weight with a copy for each pass counts with both.
+  void add_squares(const tensor::Tensor& totals) const;
+
   /// The casts before and after a gather, for fsdp::WeightStore. The hooks refer to this object, which must outlive
   /// them.
   fsdp::GatherHooks hooks() const;

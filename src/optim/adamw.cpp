@@ -180,7 +180,7 @@ void add_squares(Executor& executor, const Tensor& totals, const fsdp::UnitBuffe
   }
 }
 
-double GradientNorms::sum(Executor& executor, const Tensor& totals, const Communicator& model_group) {
+double StepNorms::sum(Executor& executor, const Tensor& totals, const Communicator& model_group) {
   auto wait = executor.timer().phase(profile::Phase::reduce_wait, "gradient norm");
   using base::ExactSum;
   static_assert(sizeof(ExactSum) == ExactSum::kWords * sizeof(std::uint64_t));
@@ -191,8 +191,8 @@ double GradientNorms::sum(Executor& executor, const Tensor& totals, const Commun
     if (executor.communicates()) model_group.all_reduce(words, Communicator::Reduce::sum);
   });
   ExactSum all;
-  for (std::size_t u = 0; u < sums_.size(); ++u) {
-    of_units_[u] = std::sqrt(sums_[u].value());
+  for (std::size_t u = 0; u < sums_.size(); ++u) norms_[u] = std::sqrt(sums_[u].value());
+  for (std::size_t u = 0; u < units_; ++u) {
     sums_[u].normalise();
     for (std::size_t i = 0; i < ExactSum::kWords; ++i) all.words()[i] += sums_[u].words()[i];
   }

@@ -85,22 +85,27 @@ enum class Held : std::uint8_t { in_parts, shared };
 void add_squares(operation::Executor& executor, const tensor::Tensor& totals, const fsdp::UnitBuffers& buffers,
                  int unit, Held which);
 
-/// The 2-norms of reduced gradients: of each unit and of all. They are square roots of sums that are rounded once, at
-/// their end, so they do not depend on how rows are cut over ranks.
-class GradientNorms {
+/// The 2-norms of a step: of each unit's reduced gradients, of all gradients, and of each unit's weights in FP8. They
+/// are square roots of sums that are rounded once, at their end, so they do not depend on how rows are cut over ranks.
+class StepNorms {
  public:
-  explicit GradientNorms(std::size_t units) : sums_(units), of_units_(units) {}
+  /// `weights`: whether weights are summed as well.
+  StepNorms(std::size_t units, bool weights)
+      : units_(units), sums_(weights ? 2 * units : units), norms_(sums_.size()) {}
 
-  /// Sums the rows of totals (units, kernels::kExactTotalBytes) u8 over `model_group`, whose ranks count every
-  /// parameter once, in one call. Returns the norm of all gradients, the same on every rank; 0 in a skeleton. The wait
-  /// is in phase reduce_wait. Takes no memory.
+  /// Sums the rows of totals (units, kernels::kExactTotalBytes) u8, with weights (2·units, ...) whose second half is of
+  /// the weights, over `model_group`, whose ranks count every parameter once, in one call. Returns the norm of all
+  /// gradients, the same on every rank; 0 in a skeleton. The wait is in phase reduce_wait. Takes no memory.
   double sum(operation::Executor& executor, const tensor::Tensor& totals, const comm::Communicator& model_group);
   /// The norm of each unit's gradients that the last sum() found, by unit. A unit without parameters has 0.
-  std::span<const double> of_units() const { return of_units_; }
+  std::span<const double> of_gradients() const { return std::span(norms_).first(units_); }
+  /// The same of the weights; empty if they are not summed.
+  std::span<const double> of_weights() const { return std::span(norms_).subspan(units_); }
 
  private:
+  std::size_t units_;
   std::vector<base::ExactSum> sums_;
-  std::vector<double> of_units_;
+  std::vector<double> norms_;
 };
 
 }  // namespace shard8::optim

@@ -63,6 +63,11 @@ std::string to_json_line(const StepMetrics& metrics) {
           {"head", nine_digits(norms.head)}};
     if (!norms.experts.empty()) to["experts"] = nine_digits(norms.experts);
   }
+  if (metrics.weight_norms) {
+    auto& to = line["weight_norms"];
+    to = {{"layers", nine_digits(metrics.weight_norms->layers)}};
+    if (!metrics.weight_norms->experts.empty()) to["experts"] = nine_digits(metrics.weight_norms->experts);
+  }
   return line.dump();
 }
 

@@ -50,6 +50,9 @@ struct StepMetrics {
     std::vector<double> experts{};  ///< of the layers that have some, in their order
   };
   std::optional<UnitNorms> unit_norms{};
+  /// The norms of the weights kept in FP8 with which the step began, by layer and by layer with experts; a layer
+  /// without such weights has 0. The rest of UnitNorms is not used.
+  std::optional<UnitNorms> weight_norms{};
 };
 
 /// One JSON object without a newline, with the members of StepMetrics in their order; those behind `run` are left out

@@ -48,8 +48,12 @@ State::State(const Setup& setup, tensor::ArenaSet set, std::size_t workspace)
       scaling(setup.weights.recipe, arenas[tensor::MemoryKind::weights], setup.validates()),
       units(model::unit_shapes(setup.units, setup.weights, &scaling), setup.fsdp, arenas, lent_to_units(activations)),
       optimizer(setup.config.optimizer, units, arenas),
-      squares(arenas[tensor::MemoryKind::buffers].allocate(
-          {static_cast<std::int64_t>(units.units().size()), kernels::kExactTotalBytes}, tensor::DType::u8)) {}
+      all_squares(arenas[tensor::MemoryKind::buffers].allocate(
+          {(setup.weights.stored() ? 2 : 1) * static_cast<std::int64_t>(units.units().size()),
+           kernels::kExactTotalBytes},
+          tensor::DType::u8)),
+      squares(all_squares.slice(0, static_cast<std::int64_t>(units.units().size()))),
+      weight_squares(all_squares.slice(squares.rows(), all_squares.rows() - squares.rows())) {}
 
 std::size_t reduce_memory_bytes(const Setup& setup, const fsdp::UnitBuffers& buffers) {
   constexpr std::size_t kEnough =

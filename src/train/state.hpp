@@ -23,7 +23,9 @@ struct State {
   fp8::ScalingState scaling;
   fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   optim::Adamw optimizer;
-  tensor::Tensor squares;  ///< by unit the sum of its gradients' squares: (units, kernels::kExactTotalBytes) u8
+  /// Exact sums, (units, kernels::kExactTotalBytes) u8: by unit the squares of its gradients, and with weights kept in
+  /// FP8 behind them by unit the squares of these (otherwise weight_squares is empty). all_squares is both.
+  tensor::Tensor all_squares, squares, weight_squares;
 
   State(const Setup& setup, tensor::ArenaSet arenas);
   /// Lays the memory out with a workspace of `workspace` bytes in place of workspace_bytes().

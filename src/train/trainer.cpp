@@ -58,7 +58,7 @@ Trainer::Trainer(std::unique_ptr<operation::Executor> executor, const Setup& set
       replicated_gradients_(optim::replicated_gradients(state.units)),
       visits_(model::visits(setup.config.model, setup.weights.recipe, setup.layout.micro_batches)),
       updates_(plan_updates(setup)),
-      norms_(state.units.units().size()),
+      norms_(state.units.units().size(), setup.weights.stored()),
       expert_sums_(setup, mesh, state.activations),
       skeleton_(executor_->runs() && loader == nullptr),
       weights_(*executor_, state.units, mesh, fp8_weights_.hooks()),
@@ -94,9 +94,17 @@ void Trainer::begin_step() {
   executor_->begin_step();
   if (!std::exchange(begun_, false)) weights_.begin_step(visits_);
   clear(state_.activations.loss);
+  add_weight_squares();
   if (!setup_.dims.experts.on()) return;
   clear(state_.activations.balance);
   clear(state_.activations.expert_rows);
+}
+
+void Trainer::add_weight_squares() {
+  if (state_.weight_squares.empty()) return;
+  auto phase = timer_.phase(Phase::quantize, "sum_of_scaled_squares");
+  clear(state_.weight_squares);
+  fp8_weights_.add_squares(state_.weight_squares);
 }
 
 void Trainer::clear(const tensor::Tensor& sums) {
@@ -166,7 +174,7 @@ std::optional<double> Trainer::update_after_norm(std::int64_t step, double learn
   std::optional<double> norm;
   if (clips) {
     for (const int unit : updates_.order) add_squares(unit, optim::Held::shared);
-    norm = norms_.sum(*executor_, state_.squares, mesh_.group(base::AxisSet::model));
+    norm = norms_.sum(*executor_, state_.all_squares, mesh_.group(base::AxisSet::model));
   }
   for (const int unit : updates_.order)
     update(unit, step, learning_rate, norm ? state_.optimizer.clip_scale(*norm) : 1);
@@ -209,7 +217,7 @@ double Trainer::norm_of_update() {
     auto phase = timer_.phase(Phase::optimizer, "sum_of_squares");
     state_.optimizer.add_squares(*executor_, state_.squares);
   }
-  return norms_.sum(*executor_, state_.squares, mesh_.group(base::AxisSet::model));
+  return norms_.sum(*executor_, state_.all_squares, mesh_.group(base::AxisSet::model));
 }
 
 void Trainer::collect_timings() {

@@ -168,7 +168,10 @@ class Trainer {
   std::span<const std::uint64_t> expert_rows() const { return expert_sums_.rows(); }
   /// The 2-norm of each unit's gradients in the last step, before clipping, in the order of model::make_units(). A unit
   /// without parameters has 0.
-  std::span<const double> unit_norms() const { return norms_.of_units(); }
+  std::span<const double> unit_norms() const { return norms_.of_gradients(); }
+  /// The 2-norm of each unit's weights kept in FP8 with which the last step began (Fp8Weights::add_squares), in the
+  /// same order; 0 for a unit without such weights. Empty if the deck keeps none.
+  std::span<const double> weight_norms() const { return norms_.of_weights(); }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the
   /// execution space work that changes these tensors. Empty: nothing is called.
@@ -219,6 +222,8 @@ class Trainer {
   std::optional<double> update_after_norm(std::int64_t step, double learning_rate);
   void update(int unit, std::int64_t step, double learning_rate, double gradient_scale);
   void add_squares(int unit, optim::Held held);
+  /// Sums the squares of the weights kept in FP8, before the step changes them.
+  void add_weight_squares();
   void make_up_tokens();
   void make_up_arrivals();
   void rehearse_step(float scale);
@@ -248,7 +253,7 @@ class Trainer {
   std::vector<tensor::Tensor> replicated_gradients_;
   std::vector<fsdp::Visit> visits_;  ///< the order in which a step uses units
   UpdatePlan updates_;
-  optim::GradientNorms norms_;
+  optim::StepNorms norms_;
   std::function<std::uint64_t()> stop_request_;  ///< empty: 0
   ExpertSums expert_sums_;
   std::int64_t step_ = 0;  ///< whose micro-batches are loaded

@@ -22,8 +22,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 using Member = std::vector<double> MeasuredPair::*;
-constexpr std::pair<const char*, Member> kFigures[] = {
-    {"loss", &MeasuredPair::loss}, {"grad_norm", &MeasuredPair::grad_norm}, {"unit_norm", &MeasuredPair::unit_norm}};
+constexpr std::pair<const char*, Member> kFigures[] = {{"loss", &MeasuredPair::loss},
+                                                       {"grad_norm", &MeasuredPair::grad_norm},
+                                                       {"unit_norm", &MeasuredPair::unit_norm},
+                                                       {"weight_norm", &MeasuredPair::weight_norm}};
 
 /// With three digits, so that files are short.
 double rounded(double x) { return std::strtod(fmt::format("{:.2e}", x).c_str(), nullptr); }
@@ -52,7 +54,8 @@ Json json_of(const MeasuredPair& p) {
           {"finite", p.finite},
           {"loss", list(p.loss)},
           {"grad_norm", list(p.grad_norm)},
-          {"unit_norm", list(p.unit_norm)}};
+          {"unit_norm", list(p.unit_norm)},
+          {"weight_norm", list(p.weight_norm)}};
 }
 
 MeasuredPair pair_of(const Json& j) {
@@ -65,6 +68,7 @@ MeasuredPair pair_of(const Json& j) {
                  .loss = {},
                  .grad_norm = {},
                  .unit_norm = {},
+                 .weight_norm = {},
                  .finite = j.at("finite")};
   for (const auto& [name, member] : kFigures)
     for (const Json& v : j.at(name)) (p.*member).push_back(v.is_null() ? HUGE_VAL : v.get<double>());
@@ -121,16 +125,30 @@ double MeasuredPair::largest(const std::vector<double>& values) const {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-std::vector<double> unit_norm_differences(const Outcome& one, const Outcome& other) {
-  const std::size_t steps = one.losses.size(), units = steps == 0 ? 0 : one.unit_norms.size() / steps;
-  SHARD8_REQUIRE(other.unit_norms.size() == steps * units && one.unit_norms.size() == steps * units,
-                 "{} and {} norms of units in {} steps", one.unit_norms.size(), other.unit_norms.size(), steps);
+namespace {
+
+std::vector<double> largest_differences(const std::vector<double>& one, const std::vector<double>& other,
+                                        std::size_t steps) {
+  const std::size_t units = steps == 0 ? 0 : one.size() / steps;
+  SHARD8_REQUIRE(other.size() == steps * units && one.size() == steps * units, "{} and {} norms of units in {} steps",
+                 one.size(), other.size(), steps);
   std::vector<double> largest(steps);
   for (std::size_t i = 0; i < steps * units; ++i) {
     double& of_step = largest[i / units];
-    of_step = std::max(of_step, profile::relative_difference(one.unit_norms[i], other.unit_norms[i]));
+    of_step = std::max(of_step, profile::relative_difference(one[i], other[i]));
   }
   return largest;
+}
+
+}  // namespace
+
+std::vector<double> unit_norm_differences(const Outcome& one, const Outcome& other) {
+  return largest_differences(one.unit_norms, other.unit_norms, one.losses.size());
+}
+
+std::vector<double> weight_norm_differences(const Outcome& one, const Outcome& other) {
+  if (one.weight_norms.empty() || other.weight_norms.empty()) return {};
+  return largest_differences(one.weight_norms, other.weight_norms, one.losses.size());
 }
 
 MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other) {
@@ -142,7 +160,8 @@ MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other
                  .tokens = pair.tokens(),
                  .loss = {},
                  .grad_norm = {},
-                 .unit_norm = {}};
+                 .unit_norm = {},
+                 .weight_norm = {}};
   const auto steps = static_cast<std::size_t>(pair.one.run.steps);
   for (const Outcome* outcome : {&one, &other}) {
     SHARD8_REQUIRE(outcome->error.empty() && outcome->losses.size() == steps && outcome->norms.size() == steps,
@@ -156,6 +175,7 @@ MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other
     p.grad_norm.push_back(profile::relative_difference(one.norms[s], other.norms[s]));
   }
   p.unit_norm = unit_norm_differences(one, other);
+  p.weight_norm = weight_norm_differences(one, other);
   return p;
 }
 
@@ -231,8 +251,9 @@ std::string to_text(const std::vector<MeasuredPair>& pairs) {
 std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t steps, const Provenance& provenance) {
   Json file{{"schema", 1},
             {"what",
-             "By how much two right runs of one training differ at most: relative differences of loss, grad_norm "
-             "and unit_norm (of the unit whose norms differ most), by rounding and step. bound = factor x the largest "
+             "By how much two right runs of one training differ at most: relative differences of loss, grad_norm, "
+             "unit_norm (of the unit whose gradients' norms differ most) and weight_norm (the same of weights kept in "
+             "FP8), by rounding and step. bound = factor x the largest "
              "of all pairs up to the step, in FP8 at least that of bf16, "
              "which rounds there as well. docs/training.md"},
             {"command", provenance.command},
@@ -250,15 +271,17 @@ std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t s
     Json& of_kind = file["roundings"][kind];
     of_kind["pairs"] = std::count_if(pairs.begin(), pairs.end(), [&](const MeasuredPair& p) { return p.kind == kind; });
     for (const auto& [name, member] : kFigures) {
+      if (sorted_at(pairs, kind, member, 0).empty()) continue;  // no pair keeps weights in FP8
       Json& figure = of_kind[name];
-      double bound = 0;
+      double bound = kLeastBound;
       for (std::int64_t s = 0; s < steps; ++s) {
         const auto values = sorted_at(pairs, kind, member, static_cast<std::size_t>(s));
         SHARD8_REQUIRE(!values.empty() && std::isfinite(values.back()), "{}: a pair has no finite {} in step {}", kind,
                        name, s);
         bound = std::max(bound, kEnvelopeFactor * values.back());
         // Pairs in FP8 round as those in BF16 do besides, but few of them may have been drawn that differ by it.
-        if (in_fp8 && has_bf16) bound = std::max(bound, wide[name]["bound"][static_cast<std::size_t>(s)].get<double>());
+        if (in_fp8 && has_bf16 && wide.contains(name))
+          bound = std::max(bound, wide[name]["bound"][static_cast<std::size_t>(s)].get<double>());
         figure["bound"].push_back(rounded_up(bound));
         figure["median"].push_back(rounded(quantile(values, 0.5)));
         figure["p99"].push_back(rounded(quantile(values, 0.99)));

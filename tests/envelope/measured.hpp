@@ -45,13 +45,17 @@ struct MeasuredPair {
   std::int64_t tokens = 0;  ///< of a step
   std::vector<double> loss, grad_norm;
   std::vector<double> unit_norm;  ///< of the unit whose norms differ most
-  bool finite = true;             ///< all losses and norms of both trainings
+  std::vector<double>
+      weight_norm;     ///< of the unit whose weights' norms differ most; empty unless both keep some in FP8
+  bool finite = true;  ///< all losses and norms of both trainings
 
   double largest(const std::vector<double>& values) const;
 };
 
 /// By step, the largest relative difference of all units' gradient norms.
 std::vector<double> unit_norm_differences(const Outcome& one, const Outcome& other);
+/// The same of the norms of weights kept in FP8; empty if one of the trainings kept none.
+std::vector<double> weight_norm_differences(const Outcome& one, const Outcome& other);
 
 /// Of two trainings that ended.
 MeasuredPair measured(const Pair& pair, const Outcome& one, const Outcome& other);
@@ -85,8 +89,11 @@ class Measurements {
 /// of the largest difference with the parameters, the tokens of a step and the learning rate.
 std::string to_text(const std::vector<MeasuredPair>& pairs);
 
-/// The text of an envelope's file: bounds are `kEnvelopeFactor` times the largest difference of all pairs up to a step.
+/// The text of an envelope's file: bounds are `kEnvelopeFactor` times the largest difference of all pairs up to a step,
+/// at least `kLeastBound`.
 inline constexpr double kEnvelopeFactor = 1.5;  // chosen
+/// The least bound: norms of units have nine digits in metrics.jsonl, so equal ones may be read as so far apart.
+inline constexpr double kLeastBound = 1e-8;
 struct Provenance {
   std::string command, commit, date;
   std::uint64_t seed = 0;

@@ -148,6 +148,7 @@ class Program {
       look("loss", p.loss, bounds.loss);
       look("grad_norm", p.grad_norm, bounds.grad_norm);
       look("unit_norm", p.unit_norm, bounds.unit_norm);
+      look("weight_norm", p.weight_norm, bounds.weight_norm);
     }
     return outside == 0;
   }

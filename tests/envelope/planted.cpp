@@ -134,12 +134,13 @@ class Program {
   std::optional<std::int64_t> first_outside(const std::string& kind, const Outcome& a, const Outcome& b) {
     const auto& bounds = envelope_.roundings.at(kind);
     double most = 0;
-    const std::vector<double> units = unit_norm_differences(a, b);
+    const std::vector<double> units = unit_norm_differences(a, b), weights = weight_norm_differences(a, b);
     for (std::size_t s = 0; s < a.losses.size(); ++s) {
       const double loss = profile::relative_difference(a.losses[s], b.losses[s]) / bounds.loss.at(s);
       const double norm = profile::relative_difference(a.norms[s], b.norms[s]) / bounds.grad_norm.at(s);
       const double unit = bounds.unit_norm.empty() ? 0 : units[s] / bounds.unit_norm.at(s);
-      most = std::max({most, loss, norm, unit});
+      const double weight = bounds.weight_norm.empty() || weights.empty() ? 0 : weights[s] / bounds.weight_norm.at(s);
+      most = std::max({most, loss, norm, unit, weight});
       if (most > 1) return static_cast<std::int64_t>(s);
     }
     share_ = fmt::format("at most {:.2g} of the bound", most);
@@ -317,6 +318,8 @@ Outcome train_here(const deck::Config& config, const Plant& plant, MPI_Comm comm
     results.push_back(result);
     const auto norms = training.trainer().unit_norms();
     outcome.unit_norms.insert(outcome.unit_norms.end(), norms.begin(), norms.end());
+    const auto of_weights = training.trainer().weight_norms();
+    outcome.weight_norms.insert(outcome.weight_norms.end(), of_weights.begin(), of_weights.end());
   };
   hooks.between = [&](std::int64_t done) { planter.between(done); };
   train::train(training.trainer(), {.first = 0, .end = config.run.steps}, hooks);
@@ -342,7 +345,7 @@ Outcome train_with(const deck::Config& config, const Plant& plant, MPI_Comm comm
     outcome = train_here(config, plant, members);
     MPI_Comm_free(&members);
   }
-  for (std::vector<double>* values : {&outcome.losses, &outcome.norms, &outcome.unit_norms}) {
+  for (std::vector<double>* values : {&outcome.losses, &outcome.norms, &outcome.unit_norms, &outcome.weight_norms}) {
     auto count = static_cast<int>(values->size());
     MPI_Bcast(&count, 1, MPI_INT, 0, comm);
     values->resize(static_cast<std::size_t>(count));

@@ -224,6 +224,11 @@ std::vector<Operator> operators(DType dtype) {
       {"fill_zero", [=](const Exec& e) { kernels::fill_zero(e, *y); }},
       {"fill_one", [=](const Exec& e) { kernels::fill_one(e, *y); }},
       {"sum_of_squares", [=](const Exec& e) { kernels::sum_of_squares(e, *exact, *grad); }},
+      {"sum_of_scaled_squares",
+       [=](const Exec& e) {
+         kernels::sum_of_scaled_squares(e, *exact, whole());
+         kernels::sum_of_scaled_squares(e, *exact, by_row());
+       }},
       {"square_parts", [=](const Exec& e) { kernels::square_parts(e, *parts, *grad); }},
       {"add_square_parts", [=](const Exec& e) { kernels::add_square_parts(e, *exact, *parts); }},
       {"embedding_forward", [=](const Exec& e) { kernels::embedding_forward(e, *y, *table, *tokens, 0, v); }},

@@ -67,10 +67,24 @@ void check(const base::Extents& shape) {
       reinterpret_cast<std::byte*>(totals.data()), {2, sizeof(base::ExactSum)}, tensor::DType::u8};
   for (const int unit : {0, 1})
     for (const Held held : {Held::in_parts, Held::shared}) add_squares(executor, memory, units, unit, held);
-  GradientNorms norms(2);
+  StepNorms norms(2, false);
   EXPECT_EQ(norms.sum(executor, memory, mesh.group(base::AxisSet::model)), std::sqrt(squares + kRows * 9));
-  EXPECT_EQ(norms.of_units()[0], std::sqrt(squares));  // sums of integers are exact
-  EXPECT_EQ(norms.of_units()[1], std::sqrt(kRows * 9));
+  EXPECT_EQ(norms.of_gradients()[0], std::sqrt(squares));  // sums of integers are exact
+  EXPECT_EQ(norms.of_gradients()[1], std::sqrt(kRows * 9));
+  EXPECT_TRUE(norms.of_weights().empty());
+  // With weights, whose squares are in the second half.
+  const double ranks = mesh.group(base::AxisSet::model).size();
+  std::array<base::ExactSum, 4> with_weights;
+  with_weights[1].add(9.0 * ranks);
+  with_weights[3].add(25);
+  const tensor::Tensor both{
+      reinterpret_cast<std::byte*>(with_weights.data()), {4, sizeof(base::ExactSum)}, tensor::DType::u8};
+  StepNorms of_both(2, true);
+  EXPECT_EQ(of_both.sum(executor, both, mesh.group(base::AxisSet::model)), 3 * ranks);
+  EXPECT_EQ(of_both.of_gradients()[0], 0);
+  EXPECT_EQ(of_both.of_gradients()[1], 3 * ranks);
+  EXPECT_EQ(of_both.of_weights()[0], 0);
+  EXPECT_EQ(of_both.of_weights()[1], std::sqrt(25 * ranks));
 }
 
 TEST(GradientNorm, CountsEverythingOnce) {

@@ -48,9 +48,9 @@ RecordedRun run(const std::string& name) {
   for (std::int64_t step = 0; step < 3; ++step) {
     run.loss[step] = 4;
     run.grad_norm[step] = 2;
-    run.unit_norms[step] = {0, 1, 1.5, 1};
+    run.unit_norms.by_step[step] = {0, 1, 1.5, 1};
   }
-  run.units = {"embedding", "layer 0", "layer 1", "head"};
+  run.unit_norms.units = {"embedding", "layer 0", "layer 1", "head"};
   return run;
 }
 
@@ -128,19 +128,19 @@ TEST(Envelope, norms_are_judged_as_well) {
 
 TEST(Envelope, a_unit_whose_norm_is_outside_is_named) {
   RecordedRun b = run("b");
-  b.unit_norms[1][2] = 1.5 * (1 + 3e-3);
-  b.unit_norms[2][1] = 2;
+  b.unit_norms.by_step[1][2] = 1.5 * (1 + 3e-3);
+  b.unit_norms.by_step[2][1] = 2;
   const auto v = judged(run("a"), b);
   ASSERT_TRUE(v.outside);
   EXPECT_EQ(v.outside->step, 1);
   EXPECT_EQ(v.outside->figure, "grad_norm of layer 1");
   EXPECT_DOUBLE_EQ(v.outside->bound, 2e-3);
   EXPECT_TRUE(v.notes.empty());
-  b.unit_norms[1][1] = 1.01;  // by less than the first layer above
-  b.unit_norms[1][0] = 1e-9;  // from 0
+  b.unit_norms.by_step[1][1] = 1.01;  // by less than the first layer above
+  b.unit_norms.by_step[1][0] = 1e-9;  // from 0
   EXPECT_EQ(judged(run("a"), b).outside->figure, "grad_norm of embedding");
-  b.unit_norms[1][0] = 0;
-  b.unit_norms[1][2] = 2;
+  b.unit_norms.by_step[1][0] = 0;
+  b.unit_norms.by_step[1][2] = 2;
   EXPECT_EQ(judged(run("a"), b).outside->figure, "grad_norm of layer 1");
   b.loss[1] = 5;
   const auto by_loss = judged(run("a"), b);
@@ -151,10 +151,10 @@ TEST(Envelope, a_unit_whose_norm_is_outside_is_named) {
   EXPECT_EQ(Json::parse(to_json(std::span(&by_loss, 1)))["comparisons"][0]["unit_outside"]["figure"],
             "grad_norm of layer 1");
   b = run("b");
-  b.unit_norms[2][1] = 2;
-  b.unit_norms[1][2] = 1.5 * (1 + 1e-3);
+  b.unit_norms.by_step[2][1] = 2;
+  b.unit_norms.by_step[1][2] = 1.5 * (1 + 1e-3);
   EXPECT_EQ(judged(run("a"), b).outside->step, 2);
-  b.unit_norms[2][1] = 1;
+  b.unit_norms.by_step[2][1] = 1;
   EXPECT_EQ(judged(run("a"), b).largest->figure, "grad_norm of layer 1");
 }
 
@@ -162,7 +162,7 @@ TEST(Envelope, bounds_that_no_difference_exceeds_are_said) {
   Envelope wide = envelope();
   wide.roundings.at("fp32").unit_norm = {1e-3, 1.5, 1.5};
   RecordedRun b = run("b");
-  b.unit_norms[1][2] = 100;
+  b.unit_norms.by_step[1][2] = 100;
   b.grad_norm[0] = 2 * (1 - 1e-5);
   const auto v = judge_by_envelope(run("a"), b, wide, mesh);
   EXPECT_FALSE(v.outside);
@@ -173,18 +173,18 @@ TEST(Envelope, bounds_that_no_difference_exceeds_are_said) {
   const auto equal_before = judge_by_envelope(run("a"), b, wide, mesh);
   EXPECT_FALSE(equal_before.largest);
   EXPECT_TRUE(has(to_text(equal_before), "inside: equal where bounds are below 1\n")) << to_text(equal_before);
-  b.unit_norms[2][2] = std::nan("");
+  b.unit_norms.by_step[2][2] = std::nan("");
   EXPECT_EQ(judge_by_envelope(run("a"), b, wide, mesh).outside->figure, "grad_norm of layer 1");
 }
 
 TEST(Envelope, what_has_no_norms_of_units_is_judged_without_and_says_so) {
   RecordedRun a = run("a"), b = run("b");
-  b.unit_norms[1][2] = 9;
-  b.unit_norms.erase(2);
+  b.unit_norms.by_step[1][2] = 9;
+  b.unit_norms.by_step.erase(2);
   EXPECT_FALSE(judged(a, b).outside);
   EXPECT_EQ(judged(a, b).notes,
             std::vector<std::string>{"b has no unit_norms in step 2: norms of single layers are not judged"});
-  b.unit_norms[2] = {1, 2};
+  b.unit_norms.by_step[2] = {1, 2};
   EXPECT_EQ(judged(a, b).notes,
             std::vector<std::string>{"b has 2 of 4 unit_norms in step 2: norms of single layers are not judged"});
   Envelope early = envelope();
@@ -192,9 +192,35 @@ TEST(Envelope, what_has_no_norms_of_units_is_judged_without_and_says_so) {
   EXPECT_EQ(judge_by_envelope(a, run("b"), early, mesh).notes,
             std::vector<std::string>{"the envelope has no bounds of unit_norm: norms of single layers are not judged"});
   b = run("b");
-  b.unit_norms[3] = {};  // behind the last bound
+  b.unit_norms.by_step[3] = {};  // behind the last bound
   b.loss[3] = a.loss[3] = b.grad_norm[3] = a.grad_norm[3] = 1;
   EXPECT_TRUE(judged(a, b).notes.empty());
+}
+
+TEST(Envelope, norms_of_weights_are_judged_where_both_runs_keep_weights_in_FP8) {
+  Envelope bounded = envelope();
+  RecordedRun a = run("a"), b = run("b");
+  const auto judge = [&] { return judge_by_envelope(a, b, bounded, mesh); };
+  for (RecordedRun* r : {&a, &b}) {
+    r->weight_norms.units = {"layer 0", "layer 1"};
+    for (std::int64_t step = 0; step < 3; ++step) r->weight_norms.by_step[step] = {0, 2};
+  }
+  b.weight_norms.by_step[1] = {0, 2.1};
+  EXPECT_EQ(judge().notes, std::vector<std::string>{
+                               "the envelope has no bounds of weight_norm: norms of weights in FP8 are not judged"});
+  bounded.roundings.at("fp32").weight_norm = {1e-2, 1e-2, 1e-2};
+  ASSERT_TRUE(judge().outside);
+  EXPECT_EQ(judge().outside->figure, "weights of layer 1");
+  EXPECT_EQ(judge().outside->step, 1);
+  EXPECT_EQ(judge().unit->figure, "weights of layer 1");
+  EXPECT_TRUE(judge().notes.empty());
+  b.unit_norms.by_step[1][1] = 1.5;  // by a larger share of its bound
+  EXPECT_EQ(judge().unit->figure, "grad_norm of layer 0");
+  b = run("b");
+  EXPECT_EQ(judge().notes,
+            std::vector<std::string>{"b has no weight_norms in step 0: norms of weights in FP8 are not judged"});
+  a = run("a");
+  EXPECT_TRUE(judge().notes.empty()) << "neither keeps weights in FP8";
 }
 
 TEST(Envelope, steps_behind_the_last_bound_are_not_judged) {
@@ -226,15 +252,19 @@ TEST(Envelope, norms_of_units_are_read_from_the_metrics) {
   };
   std::ofstream(folder / "metrics.jsonl")
       << line(0, "")
-      << line(1, R"(, "unit_norms": {"embedding": 0, "layers": [1, 2, 3], "head": 4, "experts": [5, null]})")
+      << line(1, R"(, "unit_norms": {"embedding": 0, "layers": [1, 2, 3], "head": 4, "experts": [5, null]})"
+                 R"(, "weight_norms": {"layers": [0, 7, 8], "experts": [9, 10]})")
       << line(1000, R"(, "unit_norms": {"embedding": 0, "layers": [1, 2, 3], "head": 4, "experts": [5, 6]})");
   const RecordedRun read = read_run(folder / "metrics.jsonl");
-  EXPECT_EQ(read.units, (std::vector<std::string>{"embedding", "layer 0", "layer 1", "layer 2", "head",
-                                                  "experts of layer 1", "experts of layer 2"}));
-  ASSERT_EQ(read.unit_norms.size(), 1U);
-  ASSERT_EQ(read.unit_norms.at(1).size(), 7U);
-  EXPECT_EQ(read.unit_norms.at(1)[5], 5);
-  EXPECT_TRUE(std::isnan(read.unit_norms.at(1)[6]));
+  EXPECT_EQ(read.unit_norms.units, (std::vector<std::string>{"embedding", "layer 0", "layer 1", "layer 2", "head",
+                                                             "experts of layer 1", "experts of layer 2"}));
+  ASSERT_EQ(read.unit_norms.by_step.size(), 1U);
+  ASSERT_EQ(read.unit_norms.by_step.at(1).size(), 7U);
+  EXPECT_EQ(read.unit_norms.by_step.at(1)[5], 5);
+  EXPECT_TRUE(std::isnan(read.unit_norms.by_step.at(1)[6]));
+  EXPECT_EQ(read.weight_norms.units,
+            (std::vector<std::string>{"layer 0", "layer 1", "layer 2", "experts of layer 1", "experts of layer 2"}));
+  EXPECT_EQ(read.weight_norms.by_step.at(1), (std::vector<double>{0, 7, 8, 9, 10}));
   std::ofstream(folder / "metrics.jsonl") << line(0, R"(, "unit_norms": {"embedding": 0, "layers": 1, "head": 4})");
   EXPECT_TRUE(has(refused([&] { read_run(folder / "metrics.jsonl"); }), "unit_norms.layers"));
   fs::remove_all(folder);

@@ -63,6 +63,12 @@ TEST(Metrics, norms_of_units_are_by_kind_of_unit) {
   m.unit_norms->experts = {1.0 / 3, std::nan("")};
   EXPECT_EQ(ordered_json::parse(to_json_line(m))["unit_norms"].dump(),
             R"({"embedding":0.5,"layers":[1.0,2.25],"head":4.0,"experts":[0.333333333,null]})");
+  EXPECT_EQ(to_json_line(m).find("weight_norms"), std::string::npos);
+  m.weight_norms = {.layers = {0, 1.0 / 3}};
+  EXPECT_EQ(ordered_json::parse(to_json_line(m))["weight_norms"].dump(), R"({"layers":[0.0,0.333333333]})");
+  m.weight_norms->experts = {2};
+  EXPECT_EQ(ordered_json::parse(to_json_line(m))["weight_norms"].dump(),
+            R"({"layers":[0.0,0.333333333],"experts":[2.0]})");
 }
 
 /// The lines of steps `first` up to but not including `end` of the training `run`.

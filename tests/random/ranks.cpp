@@ -194,6 +194,8 @@ train::LoopResult train_from(Training& training, std::int64_t first, std::int64_
     results.push_back(result);
     const auto norms = training.trainer().unit_norms();
     outcome.unit_norms.insert(outcome.unit_norms.end(), norms.begin(), norms.end());
+    const auto of_weights = training.trainer().weight_norms();
+    outcome.weight_norms.insert(outcome.weight_norms.end(), of_weights.begin(), of_weights.end());
     stop_request = result.stop_request;
     loss = result.loss;
   };
@@ -419,6 +421,7 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
     put(mine, outcome.losses);
     put(mine, outcome.norms);
     put(mine, outcome.unit_norms);
+    put(mine, outcome.weight_norms);
     put(mine, &outcome.weights, sizeof(outcome.weights));
     put(mine, outcome.error);
     put(mine, outcome.collectives);
@@ -435,6 +438,7 @@ std::vector<Outcome> Ranks::train(std::span<const Job> jobs) {
       take(in, outcome.losses);
       take(in, outcome.norms);
       take(in, outcome.unit_norms);
+      take(in, outcome.weight_norms);
       take(in, &outcome.weights, sizeof(outcome.weights));
       take(in, outcome.error);
       take(in, outcome.collectives);

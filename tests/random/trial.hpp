@@ -32,6 +32,7 @@ struct Outcome {
   std::int64_t first = 0;             ///< the number of its first step
   std::vector<double> losses, norms;  ///< by step
   std::vector<double> unit_norms;     ///< by step, then by unit (train::Trainer::unit_norms)
+  std::vector<double> weight_norms;   ///< the same of train::Trainer::weight_norms
   std::uint64_t weights = 0;          ///< a hash of the bits of all ranks' master shards after the last step
   /// The collectives of all steps but the first, of each rank. Of a job with Job::counts.
   std::string collectives;

@@ -67,7 +67,7 @@ run: {{steps: 4}}
 /// What must have the same bits: the results of all steps, and all persistent tensors at the end.
 struct Result {
   std::vector<double> losses, norms;
-  std::vector<double> unit_norms;  ///< of the last step
+  std::vector<double> unit_norms, weight_norms;  ///< of the last step
   std::vector<test::Hashed> hashes;
 };
 
@@ -81,6 +81,8 @@ Result train(const deck::Config& config) {
   result.hashes = test::hashes_of(training);
   const auto unit_norms = training.trainer().unit_norms();
   result.unit_norms.assign(unit_norms.begin(), unit_norms.end());
+  const auto weight_norms = training.trainer().weight_norms();
+  result.weight_norms.assign(weight_norms.begin(), weight_norms.end());
   double squares = 0;
   for (const double norm : unit_norms) squares += norm * norm;
   EXPECT_NEAR(std::sqrt(squares), result.norms.back(), 1e-14 * result.norms.back());
@@ -91,6 +93,7 @@ void expect_same(const Result& got, const Result& want) {
   EXPECT_TRUE(tests::same_bits(got.losses, want.losses)) << "loss by step";
   EXPECT_TRUE(tests::same_bits(got.norms, want.norms)) << "gradient norm by step";
   EXPECT_TRUE(tests::same_bits(got.unit_norms, want.unit_norms)) << "gradient norms of units";
+  EXPECT_TRUE(tests::same_bits(got.weight_norms, want.weight_norms)) << "norms of weights kept in FP8, by unit";
   EXPECT_EQ(got.hashes, want.hashes);
 }
 

@@ -8,11 +8,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "model/parameters.hpp"
 #include "tests/fp8/delayed_model.hpp"
 #include "tests/train/decks.hpp"
 #include "tests/train/fp8_weights.hpp"
@@ -151,16 +153,47 @@ std::uint64_t hash_of(const tensor::Operand& o) {
   return hash;
 }
 
-/// Returns a hash of this rank's weights.
-std::uint64_t check_weights(test::Training& training, Scales& scales, bool initial) {
+/// The sum of the squares of this rank's rows of a copy.
+double squares_of(const GatheredWeight& w, const tensor::Operand& copy) {
+  double sum = 0;
+  for (std::int64_t r = 0; r < w.rows; ++r)
+    for (std::int64_t c = 0; c < w.cols; ++c) {
+      const std::int64_t row = w.first_row + r;
+      const double value = static_cast<double>(static_cast<float>(copy.data.as<tensor::E4M3>()[row * w.cols + c]));
+      sum += std::pow(value * inverse_scale(copy, row, c), 2);
+    }
+  return sum;
+}
+
+/// Expects that the norms of the last step are those of weights with these squares, by layer, on this rank. Collective.
+void expect_norms(test::Training& training, std::vector<double> squares) {
+  const auto norms = training.trainer().weight_norms();
+  EXPECT_EQ(norms.empty(), !training.setup().weights.stored());
+  training.mesh().group(base::AxisSet::model).all_reduce(squares, comm::Communicator::Reduce::sum);
+  if (norms.empty()) return;
+  ASSERT_EQ(norms.size(), training.trainer().unit_norms().size());
+  double all = 0;
+  for (std::size_t layer = 0; layer < squares.size(); ++layer) {
+    const double got = norms[static_cast<std::size_t>(model::layer_unit(static_cast<std::int64_t>(layer)))];
+    EXPECT_NEAR(got, std::sqrt(squares[layer]), 1e-12 * got) << "layer " << layer;
+    all += got;
+  }
+  EXPECT_EQ(std::accumulate(norms.begin(), norms.end(), 0.0), all) << "units that are no layers";
+}
+
+/// Returns a hash of this rank's weights. Sets `squares` to the sums of their squares, by layer.
+std::uint64_t check_weights(test::Training& training, Scales& scales, bool initial, std::vector<double>& squares) {
   const auto& recipe = training.setup().weights.recipe;
   std::map<std::string, int> seen;
   std::uint64_t hash = 0;
+  squares.assign(static_cast<std::size_t>(training.setup().config.model.layers), 0.0);
   test::for_each_weight(training, [&](const GatheredWeight& w, Pass pass) {
     ++seen[w.name];
     const auto& copy = pass == Pass::forward ? w.weight.forward : w.weight.backward;
     hash = 31 * hash + hash_of(copy);
     if (pass == Pass::backward && !recipe.two_copies(fp8::Role::weight)) return;  // the same copy
+    squares[static_cast<std::size_t>(w.site.layer + training.setup().config.fp8.first_layers_bf16)] +=
+        squares_of(w, copy);
     expect_rounded(w, copy, recipe.delayed());
     if (!recipe.per_tensor())
       expect_block_scales(w, copy, recipe.power_of_2);
@@ -212,11 +245,13 @@ std::vector<double> train_and_check(const deck::Config& config) {
   test::Training training(config, MPI_COMM_WORLD);
   Scales scales;
   std::vector<double> losses;
-  const std::uint64_t initial = check_weights(training, scales, true);
+  std::vector<double> squares;
+  const std::uint64_t initial = check_weights(training, scales, true, squares);
   std::uint64_t hash = initial;
   for (int step = 0; step < config.run.steps && !testing::Test::HasFailure(); ++step) {
     losses.push_back(training.run(step, 1).front().loss);
-    hash = check_weights(training, scales, false);
+    expect_norms(training, squares);
+    hash = check_weights(training, scales, false, squares);
   }
   EXPECT_NE(hash, initial);
   return losses;

@@ -111,10 +111,14 @@ struct RecordedRun {
   std::map<std::int64_t, double> loss{};                  ///< by step; NaN where the run had no finite loss
   std::map<std::int64_t, double> validation{};            ///< losses of validations, by the step before; NaN as above
   std::map<std::int64_t, double> grad_norm{};             ///< by step, as loss
-  /// The gradient norms of the model's units, in the order of `units`, by step; NaN where one was not finite. Only
-  /// steps below kUnitNormSteps are read. Empty if the run wrote none.
-  std::map<std::int64_t, std::vector<double>> unit_norms{};
-  std::vector<std::string> units{};  ///< "embedding", "layer 0", "head", "experts of layer 0"
+  /// Norms of the model's units by step, in the order of `units`; NaN where one was not finite. Only steps below
+  /// kUnitNormSteps are read. Empty if the run wrote none.
+  struct UnitNorms {
+    std::map<std::int64_t, std::vector<double>> by_step{};
+    std::vector<std::string> units{};  ///< "embedding", "layer 0", "head", "experts of layer 0"
+  };
+  UnitNorms unit_norms{};    ///< of gradients
+  UnitNorms weight_norms{};  ///< of the weights kept in FP8, of layers and experts
 
   /// Chosen: more steps than an envelope judges, and bounded memory for long runs.
   static constexpr std::int64_t kUnitNormSteps = 1000;
@@ -250,6 +254,8 @@ struct Envelope {
     std::vector<double> loss, grad_norm;
     /// Of the largest difference of all units' gradient norms; empty in an envelope of an early version.
     std::vector<double> unit_norm{};
+    /// The same of the norms of weights kept in FP8; empty as well for roundings that keep none.
+    std::vector<double> weight_norm{};
     std::int64_t pairs = 0;  ///< of runs that were measured
   };
   std::string name;                           ///< the file, or "the shipped envelope"
@@ -268,7 +274,7 @@ struct EnvelopeVerdict {
   /// A difference and its bound; share = difference / bound.
   struct Place {
     std::int64_t step = 0;
-    std::string figure;  ///< "loss", "grad_norm" or "grad_norm of " and a unit
+    std::string figure;  ///< "loss", "grad_norm", or "grad_norm of " or "weights of " and a unit
     double a = 0, b = 0, difference = 0, bound = 0;
     double share() const { return difference / bound; }
   };

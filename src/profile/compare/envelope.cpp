@@ -28,6 +28,21 @@ using Place = EnvelopeVerdict::Place;
 
 constexpr int kSchema = 1;
 
+/// Norms by unit that an envelope bounds.
+struct UnitFigure {
+  const char* metric;  ///< in metrics.jsonl
+  const char* bound;   ///< in an envelope
+  const char* name;    ///< before the unit's
+  const char* what;    ///< in notes
+  RecordedRun::UnitNorms RecordedRun::*norms;
+  std::vector<double> Envelope::Bounds::*bounds;
+};
+constexpr std::array<UnitFigure, 2> kUnitFigures = {
+    {{"unit_norms", "unit_norm", "grad_norm of ", "norms of single layers", &RecordedRun::unit_norms,
+      &Envelope::Bounds::unit_norm},
+     {"weight_norms", "weight_norm", "weights of ", "norms of weights in FP8", &RecordedRun::weight_norms,
+      &Envelope::Bounds::weight_norm}}};
+
 template <class... Args>
 [[noreturn]] void refuse(const std::string& where, fmt::format_string<Args...> format, Args&&... args) {
   base::fail(base::ExitCode::deck, "{}: error: {}", where, fmt::format(format, std::forward<Args>(args)...));
@@ -68,15 +83,18 @@ Envelope parse_envelope(std::string_view text, const std::string& name) {
       bounds.pairs = json_value<std::int64_t>(of, "pairs");
       bounds.loss = bounds_of(json_member(of, "loss"), name, rounding + " loss");
       bounds.grad_norm = bounds_of(json_member(of, "grad_norm"), name, rounding + " grad_norm");
-      if (of.contains("unit_norm"))
-        bounds.unit_norm = bounds_of(json_member(of, "unit_norm"), name, rounding + " unit_norm");
+      for (const UnitFigure& figure : kUnitFigures)
+        if (of.contains(figure.bound))
+          bounds.*figure.bounds =
+              bounds_of(json_member(of, figure.bound), name, fmt::format("{} {}", rounding, figure.bound));
       const auto same = [&](const char* figure, std::size_t count) {
         if (count != bounds.loss.size())
           refuse(name, "{}: {} bounds of loss, {} of {}: measure the envelope again", rounding, bounds.loss.size(),
                  count, figure);
       };
       same("grad_norm", bounds.grad_norm.size());
-      if (!bounds.unit_norm.empty()) same("unit_norm", bounds.unit_norm.size());
+      for (const UnitFigure& figure : kUnitFigures)
+        if (const auto& of_units = bounds.*figure.bounds; !of_units.empty()) same(figure.bound, of_units.size());
     }
   };
   try {
@@ -144,23 +162,30 @@ std::vector<std::string> check_decks(const RecordedRun& a, const RecordedRun& b,
   return notes;
 }
 
-/// Whether both runs have the gradient norms of the same units in all judged steps, and the envelope bounds for them.
-/// Otherwise a note says what is missing.
-bool has_unit_norms(const RecordedRun& a, const RecordedRun& b, const Envelope::Bounds& bounds, std::int64_t judged,
-                    std::vector<std::string>& notes) {
+/// Whether both runs have these norms of the same units in all judged steps, and the envelope bounds for them.
+/// Otherwise a note says what is missing, unless nobody has any.
+bool has_norms(const UnitFigure& figure, const RecordedRun& a, const RecordedRun& b, const Envelope::Bounds& bounds,
+               std::int64_t judged, std::vector<std::string>& notes) {
   const auto note = [&](const std::string& what) {
-    notes.push_back(what + ": norms of single layers are not judged");
+    notes.push_back(fmt::format("{}: {} are not judged", what, figure.what));
     return false;
   };
-  if (bounds.unit_norm.empty()) return note("the envelope has no bounds of unit_norm");
-  for (const RecordedRun* run : {&a, &b})
+  const auto &of_a = a.*figure.norms, &of_b = b.*figure.norms;
+  const bool none = of_a.by_step.empty() && of_b.by_step.empty();
+  if ((bounds.*figure.bounds).empty())
+    return none ? false : note(fmt::format("the envelope has no bounds of {}", figure.bound));
+  if (none && figure.norms == &RecordedRun::weight_norms) return false;  // neither keeps weights in FP8
+  for (const RecordedRun* run : {&a, &b}) {
+    const RecordedRun::UnitNorms& norms = run->*figure.norms;
     for (std::int64_t step = 0; step < std::min(judged, RecordedRun::kUnitNormSteps); ++step) {
-      const auto found = run->unit_norms.find(step);
-      if (found == run->unit_norms.end()) return note(fmt::format("{} has no unit_norms in step {}", run->name, step));
-      if (found->second.size() != a.units.size())
-        return note(fmt::format("{} has {} of {} unit_norms in step {}", run->name, found->second.size(),
-                                a.units.size(), step));
+      const auto found = norms.by_step.find(step);
+      if (found == norms.by_step.end())
+        return note(fmt::format("{} has no {} in step {}", run->name, figure.metric, step));
+      if (found->second.size() != of_a.units.size())
+        return note(fmt::format("{} has {} of {} {} in step {}", run->name, found->second.size(), of_a.units.size(),
+                                figure.metric, step));
     }
+  }
   return true;
 }
 
@@ -228,10 +253,13 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
   if (of_a != of_b)
     v.notes.push_back(fmt::format("A has {}, B {}: steps of one alone are not judged",
                                   base::count(of_a, "step", "steps"), base::count(of_b, "step", "steps")));
-  const bool by_unit = has_unit_norms(a, b, bounds, v.judged, v.notes);
+  std::vector<UnitFigure> by_unit;
+  for (const UnitFigure& figure : kUnitFigures)
+    if (has_norms(figure, a, b, bounds, v.judged, v.notes)) by_unit.push_back(figure);
   note_wide_bounds("loss", bounds.loss, v);
   note_wide_bounds("grad_norm", bounds.grad_norm, v);
-  if (by_unit) note_wide_bounds("grad_norm of layers", bounds.unit_norm, v);
+  for (const UnitFigure& figure : by_unit)
+    note_wide_bounds(fmt::format("{}layers", figure.name).c_str(), bounds.*figure.bounds, v);
   for (std::int64_t step = 0; step < v.judged; ++step) {
     const auto place_of = [&](const std::string& figure, double in_a, double in_b, const std::vector<double>& most) {
       const Place place{
@@ -251,16 +279,19 @@ EnvelopeVerdict judge_by_envelope(const RecordedRun& a, const RecordedRun& b, co
     };
     look(place_of("loss", a.loss.at(step), b.loss.at(step), bounds.loss));
     look(place_of("grad_norm", a.grad_norm.at(step), b.grad_norm.at(step), bounds.grad_norm));
-    if (!by_unit || step >= RecordedRun::kUnitNormSteps) continue;
-    const std::vector<double>&in_a = a.unit_norms.at(step), &in_b = b.unit_norms.at(step);
-    std::optional<Place> most;
-    for (std::size_t u = 0; u < in_a.size(); ++u) {
-      const Place place = place_of("grad_norm of " + a.units[u], in_a[u], in_b[u], bounds.unit_norm);
-      if (!most || place.share() > most->share()) most = place;
+    if (step >= RecordedRun::kUnitNormSteps) continue;
+    for (const UnitFigure& figure : by_unit) {
+      const auto &in_a = (a.*figure.norms).by_step.at(step), &in_b = (b.*figure.norms).by_step.at(step);
+      std::optional<Place> most;
+      for (std::size_t u = 0; u < in_a.size(); ++u) {
+        const Place place = place_of(figure.name + (a.*figure.norms).units[u], in_a[u], in_b[u], bounds.*figure.bounds);
+        if (!most || place.share() > most->share()) most = place;
+      }
+      if (!most) continue;
+      look(*most);  // their bounds are the same: if one is outside, this one is
+      const bool in_time = v.outside && v.outside->step == step;
+      if (in_time && (!v.unit || most->share() > v.unit->share())) v.unit = most;
     }
-    if (!most) continue;
-    look(*most);  // their bounds are the same: if one is outside, this one is
-    if (v.outside && v.outside->step == step) v.unit = most;
   }
   return v;
 }

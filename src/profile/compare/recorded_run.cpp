@@ -70,8 +70,8 @@ RecordedRun::Texts texts_of(const Json& object) {
 /// A loss or a norm: null where it was not finite.
 double number(const Json& value) { return value.is_null() ? std::nan("") : json_value<double>(value); }
 
-/// Reads the member unit_norms of a step's metrics.
-void read_unit_norms(const Json& norms, std::int64_t step, RecordedRun& run) {
+/// Reads the member unit_norms or weight_norms of a step's metrics.
+void read_norms(const Json& norms, std::int64_t step, RecordedRun::UnitNorms& to) {
   std::vector<double> values;
   std::vector<std::string> names;
   const auto add = [&](std::string name, const Json& value) {
@@ -81,16 +81,16 @@ void read_unit_norms(const Json& norms, std::int64_t step, RecordedRun& run) {
   const auto add_all = [&](const std::string& name, const Json& all, std::size_t first) {
     for (std::size_t i = 0; i < all.size(); ++i) add(fmt::format("{} {}", name, first + i), all[i]);
   };
-  add("embedding", json_member(norms, "embedding"));
+  if (norms.contains("embedding")) add("embedding", json_member(norms, "embedding"));
   const Json& layers = json_list(json_member(norms, "layers"));
   add_all("layer", layers, 0);
-  add("head", json_member(norms, "head"));
+  if (norms.contains("head")) add("head", json_member(norms, "head"));
   if (norms.contains("experts")) {  // of the last layers
     const Json& experts = json_list(json_member(norms, "experts"));
     add_all("experts of layer", experts, layers.size() - std::min(layers.size(), experts.size()));
   }
-  run.unit_norms[step] = std::move(values);
-  run.units = std::move(names);
+  to.by_step[step] = std::move(values);
+  to.units = std::move(names);
 }
 
 constexpr std::int64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
@@ -117,8 +117,12 @@ std::vector<double> read_metrics(const fs::path& path, std::int64_t first, Recor
         run.loss[index] = number(json_member(step, "loss"));
         if (step.contains("validation_loss")) run.validation[index] = number(json_member(step, "validation_loss"));
         run.grad_norm[index] = number(json_member(step, "grad_norm"));
-        if (step.contains("unit_norms") && index < RecordedRun::kUnitNormSteps)
-          read_unit_norms(json_member(step, "unit_norms"), index, run);
+        const auto norms = [&](const char* name, RecordedRun::UnitNorms& to) {
+          if (step.contains(name) && index < RecordedRun::kUnitNormSteps)
+            read_norms(json_member(step, name), index, to);
+        };
+        norms("unit_norms", run.unit_norms);
+        norms("weight_norms", run.weight_norms);
         run.tokens_per_step = json_value<std::int64_t>(step, "tokens");
         if (index >= first) step_s.push_back(json_value<double>(step, "step_s"));
       });
