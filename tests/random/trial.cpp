@@ -9,10 +9,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "deck/choices.hpp"
 #include "deck/fields.hpp"
 #include "deck/layout.hpp"
+#include "profile/compare/comparison.hpp"
 
 namespace shard8::test {
 
@@ -324,6 +326,16 @@ Verdict judge_restarts(const RandomDeck& deck, const Outcome& mesh, const Outcom
   return v;
 }
 
+/// The first unit whose FP8 weights have another norm in the first step. Equal initial masters give equal bytes and
+/// scales on every mesh; norms round where a row is cut over tensor ranks.
+std::optional<std::size_t> other_first_weights(const Outcome& mesh, const Outcome& one) {
+  constexpr double kRounding = 1e-12;
+  const std::size_t units = mesh.losses.empty() ? 0 : mesh.weight_norms.size() / mesh.losses.size();
+  for (std::size_t u = 0; u < units; ++u)
+    if (profile::relative_difference(mesh.weight_norms[u], one.weight_norms.at(u)) > kRounding) return u;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Verdict judge_skeleton(const RandomDeck& deck, const Outcome& skeleton, const Outcome* training) {
@@ -353,8 +365,10 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const D
     if (!outcome.error.empty()) return {Failure::threw, "threw: " + outcome.error + "\n", {}};
   v.difference = difference_of(mesh, one);
   const Bounds bounds = bounds_of(deck.config);
+  const bool other_weights =
+      !mesh.weight_norms.empty() && !second.weight_norms.empty() && !same_bits(mesh.weight_norms, second.weight_norms);
   if (!same_bits(mesh.losses, second.losses) || !same_bits(mesh.norms, second.norms) ||
-      !same_bits(mesh.unit_norms, second.unit_norms) || mesh.weights != second.weights) {
+      !same_bits(mesh.unit_norms, second.unit_norms) || other_weights || mesh.weights != second.weights) {
     v.failure = Failure::other_bits;
     const Config with_second = with_schedule(deck.config, deck.second);
     v.text = fmt::format(
@@ -364,6 +378,10 @@ Verdict judge(const RandomDeck& deck, std::span<const Outcome> outcomes, const D
         deck::to_string(with_second.model.recompute), with_second.fsdp.reshard_after_forward, with_second.fsdp.prefetch,
         deck::to_string(with_second.fsdp.gather), deck::to_string(with_second.fp8.weights), with_second.overlap.enable,
         table(mesh, "of the deck", second, "second schedule"), mesh.weights == second.weights ? "equal" : "differ");
+  } else if (const auto unit = other_first_weights(mesh, one)) {
+    v.failure = Failure::differs;
+    v.text = fmt::format("begins with other FP8 weights than one rank: unit {} has norms {} and {}\n", *unit,
+                         mesh.weight_norms[*unit], one.weight_norms[*unit]);
   } else if (!v.difference.within(bounds.most) && !passes(doubt, mesh, one, bounds)) {
     v.failure = Failure::differs;
     const Spread& most = bounds.most;
