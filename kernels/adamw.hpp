@@ -77,9 +77,9 @@ void join_master(const tensor::Exec& exec, const tensor::Tensor& master, const t
 }  // namespace shard8::kernels
 
 /// Sums of squares that do not depend on how rows are cut over ranks. Each row is cut into segments of kSquareSegment
-/// elements; the last segment of a row may be shorter. The squares of a segment are added in double, in an order that
-/// depends on its length alone and differs between hosts and devices. Segments are added without rounding
-/// (base::ExactSum), so the order of rows, threads, parameters and ranks changes no bit.
+/// elements; the last segment of a row may be shorter. The squares of a segment are added in an order that differs
+/// between hosts and devices, in double where nothing else is said; it depends on the segment's length alone. Segments
+/// are added without rounding (base::ExactSum), so the order of rows, threads, parameters and ranks changes no bit.
 namespace shard8::kernels {
 
 inline constexpr std::int64_t kSquareSegment = 1024;
@@ -92,12 +92,12 @@ inline constexpr std::int64_t kExactTotalBytes = sizeof(base::ExactSum);
 /// an Error(failed).
 void sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Tensor& x);
 
-/// total += Σ (x·scale_inv)² over a matrix x (R, C) in e4m3 or e5m2 that is not transposed. With Scaling::tensor,
-/// scale_inv may be the scales of several matrices of `rows_of_scale` rows each, of which x is a part: row r of x then
-/// has scale (first_row + r) / rows_of_scale, and rows behind the last matrix, which are padding, have the last scale.
-/// rows_of_scale 0: one scale. With other scalings both numbers are ignored. Squares of up to 16 neighbours are added
-/// in fp32 (on devices), the rest in double. total and limits as in sum_of_squares(); a plain or a transposed matrix,
-/// or scales of another shape, are an Error(failed).
+/// total += Σ (x·scale_inv)² over a matrix x (R, C) in e4m3 or e5m2. With Scaling::tensor, scale_inv may be the scales
+/// of several matrices of `rows_of_scale` rows each, of which x is a part: row r of x then has scale (first_row + r) /
+/// rows_of_scale, and rows behind the last matrix, which are padding, have the last scale. rows_of_scale 0: one scale.
+/// With other scalings both numbers are ignored. Devices add the squares of 16 neighbours that share a scale in fp32.
+/// total and limits as in sum_of_squares(); a plain or a transposed matrix, a second level of scales, or scales of
+/// another shape are an Error(failed).
 void sum_of_scaled_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Operand& x,
                            std::int64_t rows_of_scale = 0, std::int64_t first_row = 0);
 

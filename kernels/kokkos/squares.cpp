@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <type_traits>
 
 #include "kernels/check/arguments.hpp"
@@ -82,21 +83,23 @@ struct SegmentTerms {
 #endif
 };
 
-/// The inverse scales of a matrix: those of row r are `across` scales, one for block_cols neighbours each.
+/// The inverse scales of a matrix, in rows of `across` scales. Row r of the matrix has the row of scales
+/// min((first_row + r) / block_rows, last), in which a scale is that of 2^shift neighbours.
 template <class Inverse>
 struct RowScales {
+  static constexpr int kWhole = 62;  ///< a shift with which all elements of a row have the first scale
+
   const Inverse* inverses;
-  std::int64_t first_row, block_rows,
-      last;  ///< row r has the scales of row of scales min((first_row + r)/block_rows, last)
-  std::int64_t across, block_cols;
+  std::int64_t first_row, block_rows, last, across;
+  int shift;
 
   KOKKOS_INLINE_FUNCTION const Inverse* of_row(std::int64_t row) const {
     const std::int64_t block = (first_row + row) / block_rows;
     return inverses + (block < last ? block : last) * across;
   }
-  /// The square of a scale, in double.
-  KOKKOS_INLINE_FUNCTION static double squared(Inverse inverse) {
-    const auto scale = static_cast<double>(static_cast<float>(inverse));
+  /// The square of the scale of column c, in double. `of_row`: its row of scales.
+  KOKKOS_INLINE_FUNCTION double squared(const Inverse* of_row, std::int64_t c) const {
+    const auto scale = static_cast<double>(static_cast<float>(of_row[c >> shift]));
     return scale * scale;
   }
 };
@@ -111,65 +114,73 @@ struct ScaledTerms {
 
   std::int64_t count() const { return segments.count(); }
 
-  /// Elements [c, c + n) of a row, which share a scale if they lie in one block.
-  KOKKOS_INLINE_FUNCTION double of_range(const Q* from, const Inverse* inverses, std::int64_t c, std::int64_t n) const {
+  /// A segment: columns [begin, end) of a row, and the row's scales.
+  struct Segment {
+    const Q* row;
+    const Inverse* inverses;
+    std::int64_t begin, end;
+  };
+  KOKKOS_INLINE_FUNCTION Segment segment(std::int64_t s) const {
+    const std::int64_t row = s / segments.across, begin = segments.first(s) - row * segments.cols;
+    return {x + row * segments.cols, scales.of_row(row), begin, begin + segments.length(s)};
+  }
+  /// Columns that each have their scale: Σ (x·scale_inv)² over columns [begin, end) of a segment's row.
+  KOKKOS_INLINE_FUNCTION double of_columns(const Segment& in, std::int64_t begin, std::int64_t end) const {
     double sum = 0;
-    for (std::int64_t i = c; i < c + n; ++i) {
-      const auto value = static_cast<double>(static_cast<float>(from[i]));
-      sum += value * value * scales.squared(inverses[i / scales.block_cols]);
+    for (std::int64_t c = begin; c < end; ++c) {
+      const auto value = static_cast<double>(static_cast<float>(in.row[c]));
+      sum += value * value * scales.squared(in.inverses, c);
     }
     return sum;
   }
 
 #if defined(__CUDACC__)
+  static constexpr int kN = kPack<Q>;
+
   __host__ __device__ int of_warp() const { return segments.of_warp(4 * kSquareSegment); }
   __device__ double of_lane(std::int64_t first, int lane) const {
-    if (segments.by_lanes()) return first + lane < segments.count() ? by_one(first + lane) : 0.0;
+    if (segments.by_lanes()) return first + lane < segments.count() ? by_one(segment(first + lane)) : 0.0;
     double mine = 0;
     for (int k = 0; k < of_warp() && first + k < segments.count(); ++k) {
-      const double sum = by_warp(first + k, lane);
+      const double sum = by_warp(segment(first + k), lane);
       if (lane == k) mine = sum;
     }
     return mine;
   }
-  __device__ double by_one(std::int64_t s) const {
-    const std::int64_t row = s / segments.across, c = segments.first(s) - row * segments.cols;
-    return of_range(x + row * segments.cols, scales.of_row(row), c, segments.length(s));
-  }
-  __device__ double by_warp(std::int64_t s, int lane) const {
-    constexpr int kN = kPack<Q>;
-    const std::int64_t row = s / segments.across, c = segments.first(s) - row * segments.cols;
-    const std::int64_t end = c + segments.length(s);
-    const Q* const from = x + row * segments.cols;
-    const Inverse* const inverses = scales.of_row(row);
+  __device__ double by_one(const Segment& in) const {
     double sum = 0;
-    for (std::int64_t i = c + lane * kN; i < end; i += kWarp * kN) {
-      if (!fits || scales.block_cols < kN) {
-        sum += of_range(from, inverses, i, i + kN < end ? kN : end - i);
-        continue;
-      }
-      float values[kN], squares = 0;
-      const auto codes = load_words<kN>(from + i);
-      decode_numbers<Q>(values, codes);
-      SHARD8_UNROLL
-      for (int k = 0; k < kN; ++k) squares += values[k] * values[k];
-      sum += static_cast<double>(squares) * scales.squared(inverses[i / scales.block_cols]);
-    }
+    for (std::int64_t c = in.begin; c < in.end; c += kN) sum += of_pack(in, c);
+    return sum;
+  }
+  __device__ double by_warp(const Segment& in, int lane) const {
+    double sum = 0;
+    for (std::int64_t c = in.begin + lane * kN; c < in.end; c += kWarp * kN) sum += of_pack(in, c);
     return warp_sum(sum);
+  }
+  /// kN columns from c on, or the rest of the segment. They share a scale unless each column has its own.
+  __device__ double of_pack(const Segment& in, std::int64_t c) const {
+    const std::int64_t end = c + kN < in.end ? c + kN : in.end;
+    if (scales.shift == 0) return of_columns(in, c, end);
+    float values[kN] = {}, squares = 0;
+    if (fits) {
+      decode_numbers<Q>(values, load_words<kN>(in.row + c));
+    } else {
+      for (int k = 0; k < end - c; ++k) values[k] = static_cast<float>(in.row[c + k]);
+    }
+    SHARD8_UNROLL
+    for (int k = 0; k < kN; ++k) squares += values[k] * values[k];
+    return static_cast<double>(squares) * scales.squared(in.inverses, c);
   }
 #else
   double one(std::int64_t s) const {
-    const std::int64_t row = s / segments.across, c = segments.first(s) - row * segments.cols;
-    const std::int64_t end = c + segments.length(s);
-    const Q* const from = x + row * segments.cols;
-    const Inverse* const inverses = scales.of_row(row);
-    if (scales.block_cols == 1) return of_range(from, inverses, c, end - c);
+    const Segment in = segment(s);
+    if (scales.shift == 0) return of_columns(in, in.begin, in.end);
     double sum = 0;
-    for (std::int64_t i = c, next = 0; i < end; i = next) {
-      next = std::min(end, (i / scales.block_cols + 1) * scales.block_cols);
+    for (std::int64_t c = in.begin, next = 0; c < in.end; c = next) {
+      next = std::min(in.end, ((c >> scales.shift) + 1) << scales.shift);
       double squares = 0;
-      for (std::int64_t k = i; k < next; ++k) squares += squares_of_codes()[from[k].bits];
-      sum += squares * scales.squared(inverses[i / scales.block_cols]);
+      for (std::int64_t k = c; k < next; ++k) squares += squares_of_codes()[in.row[k].bits];
+      sum += squares * scales.squared(in.inverses, c);
     }
     return sum;
   }
@@ -267,24 +278,27 @@ void sum_of_scaled_squares(const Exec& exec, const tensor::Tensor& total, const 
   constexpr auto kName = "sum_of_scaled_squares";
   constexpr auto kLabel = "shard8::kernels::sum_of_scaled_squares";
   using tensor::Scaling;
-  SHARD8_REQUIRE(x.scaling != Scaling::none && !x.transposed,
-                 "{}: a {} matrix; one with scales, not transposed, is needed", kName,
-                 x.transposed ? "transposed" : "plain");
+  SHARD8_REQUIRE(x.scaling != Scaling::none && !x.transposed && x.matrix_scale_inv == nullptr,
+                 "{}: a plain or transposed matrix, or one with two levels of scales; one with scales, not transposed, "
+                 "is needed",
+                 kName);
   const bool whole = x.scaling == Scaling::tensor;
   if (!whole)
     require_count(kName, "scale_inv", x.scale_inv, tensor::scale_shape(x.scaling, x.rows(), x.cols()).count());
   SHARD8_REQUIRE(!whole || (x.scale_inv.count() >= 1 && (rows_of_scale > 0 || x.scale_inv.count() == 1)),
                  "{}: {} scales of {} rows each", kName, x.scale_inv.count(), rows_of_scale);
   const auto add = [&]<class Q, class Inverse>(std::type_identity<Q>, std::type_identity<Inverse>) {
-    RowScales<Inverse> scales{x.scale_inv.as<Inverse>(),    0, tensor::block_rows(x.scaling), 0, 1,
-                              tensor::block_cols(x.scaling)};
-    if (whole) {
-      scales.first_row = first_row;
-      scales.block_rows = rows_of_scale > 0 ? rows_of_scale : std::max<std::int64_t>(x.rows(), 1);
-      scales.block_cols = x.cols();
-      scales.last = x.scale_inv.count() - 1;
-    } else {
-      scales.across = x.cols() / scales.block_cols;
+    RowScales<Inverse> scales{.inverses = x.scale_inv.as<Inverse>(),
+                              .first_row = whole ? first_row : 0,
+                              .block_rows = whole ? rows_of_scale : tensor::block_rows(x.scaling),
+                              .last = x.scale_inv.count() - 1,
+                              .across = 1,
+                              .shift = RowScales<Inverse>::kWhole};
+    if (scales.block_rows == 0) scales.block_rows = std::max<std::int64_t>(x.rows(), 1);
+    if (!whole) {
+      const auto across = static_cast<std::uint64_t>(tensor::block_cols(x.scaling));
+      scales.shift = std::countr_zero(across);  // of 1, 32 or 128
+      scales.across = x.cols() >> scales.shift;
       scales.last = x.rows() / scales.block_rows - 1;
     }
     const auto* const values = x.data.as<Q>();

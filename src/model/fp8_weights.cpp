@@ -3,7 +3,6 @@
 
 #include "model/fp8_weights.hpp"
 
-#include <algorithm>
 #include <array>
 #include <span>
 
@@ -179,7 +178,8 @@ void Fp8Weights::add_squares(const Tensor& totals) const {
     const operation::At at(executor_, {unit, s.linear});
     const Tensor total = totals.slice(unit, 1);
     const auto add = [&](const Operand& copy) {
-      const std::int64_t rows_of_scale = weight.layout.rows / std::max<std::int64_t>(copy.scale_inv.count(), 1);
+      const bool whole = copy.scaling == tensor::Scaling::tensor;
+      const std::int64_t rows_of_scale = whole ? weight.layout.rows / copy.scale_inv.count() : 0;
       executor_.issue(
           operation::Kernel{"sum_of_scaled_squares", copy.rows(), copy.cols(), copy.data.dtype, DType::fp32}.reads(
               copy),

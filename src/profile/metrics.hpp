@@ -50,8 +50,8 @@ struct StepMetrics {
     std::vector<double> experts{};  ///< of the layers that have some, in their order
   };
   std::optional<UnitNorms> unit_norms{};
-  /// The norms of the weights kept in FP8 with which the step began, by layer and by layer with experts; a layer
-  /// without such weights has 0. The rest of UnitNorms is not used.
+  /// The norms of the weights kept in FP8 with which the step began, by layer and by layer with experts; a layer without
+  /// such weights has 0, a weight with two copies counts with both. The rest of UnitNorms is not used.
   std::optional<UnitNorms> weight_norms{};
 };
 

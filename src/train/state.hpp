@@ -23,8 +23,9 @@ struct State {
   fp8::ScalingState scaling;
   fsdp::UnitBuffers units;  ///< gradient shards of a layer may share memory with its kept activations
   optim::Adamw optimizer;
-  /// Exact sums, (units, kernels::kExactTotalBytes) u8: by unit the squares of its gradients, and with weights kept in
-  /// FP8 behind them by unit the squares of these (otherwise weight_squares is empty). all_squares is both.
+  /// Exact sums, (units, kernels::kExactTotalBytes) u8. Row u of `squares` sums the squares of unit u's gradients, row
+  /// u of `weight_squares` those of its weights kept in FP8; weight_squares is empty if the deck keeps none.
+  /// `all_squares` is both, in this order.
   tensor::Tensor all_squares, squares, weight_squares;
 
   State(const Setup& setup, tensor::ArenaSet arenas);

@@ -169,8 +169,9 @@ class Trainer {
   /// The 2-norm of each unit's gradients in the last step, before clipping, in the order of model::make_units(). A unit
   /// without parameters has 0.
   std::span<const double> unit_norms() const { return norms_.of_gradients(); }
-  /// The 2-norm of each unit's weights kept in FP8 with which the last step began (Fp8Weights::add_squares), in the
-  /// same order; 0 for a unit without such weights. Empty if the deck keeps none.
+  /// The 2-norm of each unit's weights kept in FP8 with which the last step began, in the same order; a weight with
+  /// two copies counts with both (Fp8Weights::add_squares). 0 for a unit without such weights. Empty if the deck keeps
+  /// none.
   std::span<const double> weight_norms() const { return norms_.of_weights(); }
   const model::Fp8Weights& fp8_weights() const { return fp8_weights_; }
   /// From now on `tell` is called with a group of persistent tensors (StateTensor::group) before a step gives the

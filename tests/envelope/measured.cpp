@@ -273,7 +273,8 @@ std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t s
     for (const auto& [name, member] : kFigures) {
       if (sorted_at(pairs, kind, member, 0).empty()) continue;  // no pair keeps weights in FP8
       Json& figure = of_kind[name];
-      double bound = kLeastBound;
+      const bool of_units = member == &MeasuredPair::unit_norm || member == &MeasuredPair::weight_norm;
+      double bound = of_units ? kLeastBound : 0;
       for (std::int64_t s = 0; s < steps; ++s) {
         const auto values = sorted_at(pairs, kind, member, static_cast<std::size_t>(s));
         SHARD8_REQUIRE(!values.empty() && std::isfinite(values.back()), "{}: a pair has no finite {} in step {}", kind,

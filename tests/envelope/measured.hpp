@@ -45,8 +45,8 @@ struct MeasuredPair {
   std::int64_t tokens = 0;  ///< of a step
   std::vector<double> loss, grad_norm;
   std::vector<double> unit_norm;  ///< of the unit whose norms differ most
-  std::vector<double>
-      weight_norm;     ///< of the unit whose weights' norms differ most; empty unless both keep some in FP8
+  /// Of the unit whose weights' norms differ most; empty unless both trainings keep weights in FP8.
+  std::vector<double> weight_norm;
   bool finite = true;  ///< all losses and norms of both trainings
 
   double largest(const std::vector<double>& values) const;
@@ -90,9 +90,10 @@ class Measurements {
 std::string to_text(const std::vector<MeasuredPair>& pairs);
 
 /// The text of an envelope's file: bounds are `kEnvelopeFactor` times the largest difference of all pairs up to a step,
-/// at least `kLeastBound`.
+/// those of norms of units at least `kLeastBound`.
 inline constexpr double kEnvelopeFactor = 1.5;  // chosen
-/// The least bound: norms of units have nine digits in metrics.jsonl, so equal ones may be read as so far apart.
+/// The least bound of norms of units: metrics.jsonl rounds them to nine digits, so that two norms that differ by far
+/// less may be read as this far apart.
 inline constexpr double kLeastBound = 1e-8;
 struct Provenance {
   std::string command, commit, date;

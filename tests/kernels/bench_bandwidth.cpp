@@ -65,7 +65,7 @@ class Bench {
       const std::string at = " " + std::to_string(cols);
       const Tensor x = normal(shape), data = make(shape, DType::e4m3), other = make(shape, DType::e4m3);
       const Tensor turned = make({cols, tokens_}, DType::e4m3), out = make(shape, DType::bf16);
-      const Tensor whole32 = make(shape, DType::fp32);
+      const Tensor whole32 = make(shape, DType::fp32), sum = make({kernels::kExactTotalBytes}, DType::u8);
       const Operand whole(data, one(), Scaling::tensor);
       const double wide = size(x), narrow = size(data);
       time("amax" + at, wide, [&] { kernels::amax(exec_, bits(), x, {}); });
@@ -76,6 +76,7 @@ class Bench {
            [&] { kernels::quantize_transpose(exec_, whole, turned, bits(), x, scale(), options()); });
       time("transpose bytes" + at, 2 * narrow, [&] { kernels::transpose_bytes(exec_, turned, data); });
       time("dequantize" + at, wide + narrow, [&] { kernels::dequantize(exec_, out, whole); });
+      time("sum of scaled squares" + at, narrow, [&] { kernels::sum_of_scaled_squares(exec_, sum, whole); });
       const auto blocks = [&](const Tensor& to, Scaling s) {
         return Operand(to, make(tensor::scale_shape(s, tokens_, cols), tensor::scale_dtype(s)), s);
       };
@@ -86,6 +87,8 @@ class Bench {
         const double bytes = wide + narrow + size(by.scale_inv);
         time("quantize " + name, bytes, [&] { kernels::quantize_blocks(exec_, by, x, options()); });
         time("dequantize " + name, bytes, [&] { kernels::dequantize(exec_, out, by); });
+        time("sum of scaled squares " + name, narrow + size(by.scale_inv),
+             [&] { kernels::sum_of_scaled_squares(exec_, sum, by); });
       }
       for (const auto& [row, column] :
            {std::pair{Scaling::row_128, Scaling::column_128}, {Scaling::row_32, Scaling::column_32}}) {

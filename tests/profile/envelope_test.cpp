@@ -221,6 +221,13 @@ TEST(Envelope, norms_of_weights_are_judged_where_both_runs_keep_weights_in_FP8) 
             std::vector<std::string>{"b has no weight_norms in step 0: norms of weights in FP8 are not judged"});
   a = run("a");
   EXPECT_TRUE(judge().notes.empty()) << "neither keeps weights in FP8";
+  for (RecordedRun* r : {&a, &b}) set(*r, "fp8.recipe", "delayed");
+  bounded.roundings["delayed"] = bounded.roundings.at("fp32");
+  EXPECT_TRUE(judge().notes.empty()) << "both cast weights for each gather";
+  b.deck.emplace_back("fp8.weights", "fp8");
+  a.deck.emplace_back("fp8.weights", "fp8");
+  EXPECT_EQ(judge().notes,
+            std::vector<std::string>{"a has no weight_norms in step 0: norms of weights in FP8 are not judged"});
 }
 
 TEST(Envelope, steps_behind_the_last_bound_are_not_judged) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tensor/transfer.hpp"
 #include "tests/train/decks.hpp"
@@ -136,6 +137,63 @@ TEST(Fp8Experts, EachExpertHasAScale) {
       }
     }
     EXPECT_GT(scales.size(), std::size_t{8} / static_cast<std::size_t>(v.expert));
+  }
+}
+
+/// Σ (x·scale_inv)² of a matrix with one scale or with scales of blocks.
+double squares_of(const tensor::Exec& exec, const tensor::Operand& x) {
+  const auto codes = tensor::to_host<tensor::E4M3>(exec, x.data);
+  std::vector<float> scales;
+  if (x.scale_inv.dtype == tensor::DType::fp32) scales = tensor::to_host<float>(exec, x.scale_inv);
+  if (x.scale_inv.dtype == tensor::DType::e8m0)
+    for (const auto scale : tensor::to_host<tensor::E8M0>(exec, x.scale_inv))
+      scales.push_back(static_cast<float>(scale));
+  const bool whole = x.scaling == tensor::Scaling::tensor;
+  const std::int64_t rows = tensor::block_rows(x.scaling), cols = tensor::block_cols(x.scaling);
+  double sum = 0;
+  for (std::int64_t i = 0; i < x.data.count(); ++i) {
+    const std::int64_t row = i / x.cols(), col = i % x.cols();
+    const std::int64_t scale = whole ? 0 : row / rows * (x.cols() / cols) + col / cols;
+    const auto value = static_cast<double>(static_cast<float>(codes[static_cast<std::size_t>(i)]));
+    sum += std::pow(value * static_cast<double>(scales[static_cast<std::size_t>(scale)]), 2);
+  }
+  return sum;
+}
+
+/// The norms of a step's weights are those of the bytes and scales with which it began, each expert's with its own.
+TEST(Fp8Experts, WeightNormsAreThoseOfTheStoredBytes) {
+  for (const Variant& v : variants()) {
+    SCOPED_TRACE(name_of(v));
+    test::Training training(deck_of(v), MPI_COMM_WORLD);
+    const auto& units = training.trainer().state().units;
+    training.run(0, 1);
+    training.trainer().settle();
+    std::vector<double> squares(units.units().size());
+    for (std::size_t u = 0; u < squares.size(); ++u) {
+      const auto& weights = units.weights(static_cast<int>(u));
+      for (std::size_t p = 0; p < weights.size(); ++p) {
+        const fsdp::Copies& stored = weights[p].stored;
+        if (stored.empty() || !units.counts(static_cast<int>(u), p)) continue;
+        for (const fsdp::GroupRows& part : weights[p].groups) {
+          const auto add = [&](const tensor::Operand& copy) {
+            squares[u] += squares_of(training.exec(), fsdp::WeightForms::part_of(copy, part));
+          };
+          if (!stored.forward.empty()) add(stored.forward);
+          if (stored.forward.empty() || stored.two()) add(stored.backward);
+        }
+      }
+    }
+    training.mesh().group(base::AxisSet::model).all_reduce(squares, comm::Communicator::Reduce::sum);
+    training.run(1, 1);
+    const auto norms = training.trainer().weight_norms();
+    ASSERT_EQ(norms.size(), squares.size());
+    double experts = 0;
+    for (std::size_t u = 0; u < squares.size(); ++u) {
+      EXPECT_NEAR(norms[u], std::sqrt(squares[u]), (tensor::kDevice ? 1e-6 : 1e-12) * norms[u]) << "unit " << u;
+      const auto& parameters = training.setup().units[u].parameters;
+      if (!parameters.empty() && parameters.front().of_experts) experts += norms[u];
+    }
+    EXPECT_GT(experts, 0);
   }
 }
 

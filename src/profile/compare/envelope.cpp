@@ -162,8 +162,13 @@ std::vector<std::string> check_decks(const RecordedRun& a, const RecordedRun& b,
   return notes;
 }
 
+bool keeps_fp8_weights(const RecordedRun& run) {
+  const std::string *recipe = value_of(run.deck, "fp8.recipe"), *weights = value_of(run.deck, "fp8.weights");
+  return recipe != nullptr && *recipe != "none" && weights != nullptr && *weights == "fp8";
+}
+
 /// Whether both runs have these norms of the same units in all judged steps, and the envelope bounds for them.
-/// Otherwise a note says what is missing, unless nobody has any.
+/// Otherwise a note says what is missing, unless neither run should have any.
 bool has_norms(const UnitFigure& figure, const RecordedRun& a, const RecordedRun& b, const Envelope::Bounds& bounds,
                std::int64_t judged, std::vector<std::string>& notes) {
   const auto note = [&](const std::string& what) {
@@ -174,7 +179,8 @@ bool has_norms(const UnitFigure& figure, const RecordedRun& a, const RecordedRun
   const bool none = of_a.by_step.empty() && of_b.by_step.empty();
   if ((bounds.*figure.bounds).empty())
     return none ? false : note(fmt::format("the envelope has no bounds of {}", figure.bound));
-  if (none && figure.norms == &RecordedRun::weight_norms) return false;  // neither keeps weights in FP8
+  const bool of_weights = figure.norms == &RecordedRun::weight_norms;
+  if (of_weights && none && !keeps_fp8_weights(a) && !keeps_fp8_weights(b)) return false;
   for (const RecordedRun* run : {&a, &b}) {
     const RecordedRun::UnitNorms& norms = run->*figure.norms;
     for (std::int64_t step = 0; step < std::min(judged, RecordedRun::kUnitNormSteps); ++step) {
