@@ -95,7 +95,8 @@ void sum_of_squares(const tensor::Exec& exec, const tensor::Tensor& total, const
 /// total += Σ (x·scale_inv)² over a matrix x (R, C) in e4m3 or e5m2. With Scaling::tensor, scale_inv may be the scales
 /// of several matrices of `rows_of_scale` rows each, of which x is a part: row r of x then has scale (first_row + r) /
 /// rows_of_scale, and rows behind the last matrix, which are padding, have the last scale. rows_of_scale 0: one scale.
-/// With other scalings both numbers are ignored. Devices add the squares of 16 neighbours that share a scale in fp32.
+/// With other scalings both numbers are ignored. A whole row is a segment; devices add the squares of 16 neighbours that
+/// share a scale in fp32.
 /// total and limits as in sum_of_squares(); a plain or a transposed matrix, a second level of scales, or scales of
 /// another shape are an Error(failed).
 void sum_of_scaled_squares(const tensor::Exec& exec, const tensor::Tensor& total, const tensor::Operand& x,

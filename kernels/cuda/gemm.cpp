@@ -102,10 +102,10 @@ std::int32_t alignment_of(const LtGemmArgs& args) {
   return 2;
 }
 
-/// Every row of out (T, N) = bias (N).
-void fill_rows(cudaStream_t stream, const Tensor& out, const Tensor& bias) {
+/// Every row of out (T, N) = bias (N), plus that of the addend, as `out`, unless it is null.
+void fill_rows(cudaStream_t stream, const Tensor& out, const Tensor& bias, const void* addend = nullptr) {
   const std::int64_t cols = bias.count();
-  broadcast_bias(stream, out.data, out.dtype, bias.data, bias.dtype, out.count() / cols, cols);
+  broadcast_bias(stream, out.data, out.dtype, bias.data, bias.dtype, out.count() / cols, cols, addend);
 }
 
 class Product {
@@ -116,13 +116,14 @@ class Product {
   Prepared prepare(const Operand& m, Depth depth) { return prepared(stream_, m, depth, memory_); }
 
   /// Adds the bias. cuBLASLt adds it itself if the bias can be given in the dtype that cuBLASLt needs. Otherwise the
-  /// bias is written to `out` before the product, which then accumulates.
+  /// bias, with the addend if add() was called before, is written to `out` before the product, which then accumulates.
   void add_bias(LtGemmKey& key, const Tensor& out, const Tensor& bias) {
     const DType wanted = bias_dtype(key);
     if (wanted == DType::bf16 && bias.dtype == DType::fp32) {
-      SHARD8_REQUIRE(addend_ == nullptr, "gemm: a bias of fp32 beside a residual with FP8 operands; allowed is bf16");
-      fill_rows(stream_, out, bias);  // as bf16 the bias would lose digits
+      fill_rows(stream_, out, bias, addend_);  // as bf16 the bias would lose digits
       key.accumulate = true;
+      key.addend = false;
+      addend_ = nullptr;
       return;
     }
     key.bias = true;

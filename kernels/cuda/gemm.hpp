@@ -111,9 +111,9 @@ class WorkspaceParts {
 namespace shard8::kernels::cuda {
 
 /// Every row of out (rows, cols) = bias (cols). Row and bias are fp32 or bf16; the bias is converted if the dtypes
-/// differ.
+/// differ. `addend` (rows, cols), in the dtype of out, which it may be, is added; null: nothing is.
 void broadcast_bias(cudaStream_t stream, void* out, tensor::DType out_dtype, const void* bias, tensor::DType bias_dtype,
-                    std::int64_t rows, std::int64_t cols);
+                    std::int64_t rows, std::int64_t cols, const void* addend = nullptr);
 
 /// Which 32 elements share an e8m0 scale (OCP MX): neighbours in a row, or neighbours in a column.
 enum class MxBlocks { row, column };

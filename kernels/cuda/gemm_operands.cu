@@ -20,18 +20,23 @@ constexpr std::int64_t kMostRows = 65535;  // the most rows of a grid
 
 template <class Out, class In>
 __global__ void __launch_bounds__(kThreads)
-    broadcast_kernel(Out* out, const In* bias, std::int64_t rows, std::int64_t cols) {
+    broadcast_kernel(Out* out, const In* bias, const Out* addend, std::int64_t rows, std::int64_t cols) {
   const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (col >= cols) return;
-  const Out value = static_cast<Out>(static_cast<float>(bias[col]));
-  for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) out[row * cols + col] = value;
+  const auto value = static_cast<float>(bias[col]);
+  for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    const std::int64_t i = row * cols + col;
+    out[i] = static_cast<Out>(addend == nullptr ? value : static_cast<float>(addend[i]) + value);
+  }
 }
 
 template <class Out, class In>
-void broadcast(cudaStream_t stream, void* out, const void* bias, std::int64_t rows, std::int64_t cols) {
+void broadcast(cudaStream_t stream, void* out, const void* bias, const void* addend, std::int64_t rows,
+               std::int64_t cols) {
   const dim3 grid(static_cast<unsigned>((cols + kThreads - 1) / kThreads),
                   static_cast<unsigned>(std::min(rows, kMostRows)));
-  broadcast_kernel<<<grid, kThreads, 0, stream>>>(static_cast<Out*>(out), static_cast<const In*>(bias), rows, cols);
+  broadcast_kernel<<<grid, kThreads, 0, stream>>>(static_cast<Out*>(out), static_cast<const In*>(bias),
+                                                static_cast<const Out*>(addend), rows, cols);
   SHARD8_CUDA_CHECK_LAUNCH("broadcast_bias");
 }
 
@@ -171,15 +176,15 @@ unsigned blocks_of(std::int64_t count, std::int64_t size) { return static_cast<u
 }  // namespace
 
 void broadcast_bias(cudaStream_t stream, void* out, DType out_dtype, const void* bias, DType bias_dtype,
-                    std::int64_t rows, std::int64_t cols) {
+                    std::int64_t rows, std::int64_t cols, const void* addend) {
   if (rows == 0 || cols == 0) return;
   const bool from_bf16 = bias_dtype == DType::bf16;
   if (out_dtype == DType::bf16) {
     const auto run = from_bf16 ? broadcast<__nv_bfloat16, __nv_bfloat16> : broadcast<__nv_bfloat16, float>;
-    run(stream, out, bias, rows, cols);
+    run(stream, out, bias, addend, rows, cols);
   } else {
     const auto run = from_bf16 ? broadcast<float, __nv_bfloat16> : broadcast<float, float>;
-    run(stream, out, bias, rows, cols);
+    run(stream, out, bias, addend, rows, cols);
   }
 }
 

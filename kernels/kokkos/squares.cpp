@@ -104,83 +104,117 @@ struct RowScales {
   }
 };
 
-/// The squares of segments of an FP8 matrix times its inverse scales, as terms of a sum.
+/// An FP8 matrix times its inverse scales.
 template <class Q, class Inverse>
-struct ScaledTerms {
+struct ScaledRows {
   const Q* x;
+  std::int64_t rows, cols;
   RowScales<Inverse> scales;
-  SquareSegments segments;
-  bool fits;
 
-  std::int64_t count() const { return segments.count(); }
-
-  /// A segment: columns [begin, end) of a row, and the row's scales.
-  struct Segment {
-    const Q* row;
-    const Inverse* inverses;
-    std::int64_t begin, end;
-  };
-  KOKKOS_INLINE_FUNCTION Segment segment(std::int64_t s) const {
-    const std::int64_t row = s / segments.across, begin = segments.first(s) - row * segments.cols;
-    return {x + row * segments.cols, scales.of_row(row), begin, begin + segments.length(s)};
-  }
-  /// Columns that each have their scale: Σ (x·scale_inv)² over columns [begin, end) of a segment's row.
-  KOKKOS_INLINE_FUNCTION double of_columns(const Segment& in, std::int64_t begin, std::int64_t end) const {
+  /// Σ (x·scale_inv)² over columns [begin, end) of a row, each of which has its own scale.
+  KOKKOS_INLINE_FUNCTION double of_columns(const Q* row, const Inverse* inverses, std::int64_t begin,
+                                           std::int64_t end) const {
     double sum = 0;
     for (std::int64_t c = begin; c < end; ++c) {
-      const auto value = static_cast<double>(static_cast<float>(in.row[c]));
-      sum += value * value * scales.squared(in.inverses, c);
+      const auto value = static_cast<double>(static_cast<float>(row[c]));
+      sum += value * value * scales.squared(inverses, c);
     }
     return sum;
   }
+};
 
 #if defined(__CUDACC__)
+/// Adds the squares of rows to an exact sum, each row as one term. A team's warps take its rows in turns.
+template <class Q, class Inverse>
+struct AddScaledRows {
   static constexpr int kN = kPack<Q>;
+  struct Scratch {
+    std::uint64_t words[ExactSum::kWords];
+  };
+  ScaledRows<Q, Inverse> matrix;
+  std::int64_t of_team;  ///< rows
+  bool fits;
+  std::uint64_t* total;
 
-  __host__ __device__ int of_warp() const { return segments.of_warp(4 * kSquareSegment); }
-  __device__ double of_lane(std::int64_t first, int lane) const {
-    if (segments.by_lanes()) return first + lane < segments.count() ? by_one(segment(first + lane)) : 0.0;
-    double mine = 0;
-    for (int k = 0; k < of_warp() && first + k < segments.count(); ++k) {
-      const double sum = by_warp(segment(first + k), lane);
-      if (lane == k) mine = sum;
+  template <class AnyMember>
+  __device__ void operator()(const AnyMember& team, std::int64_t index, Scratch& scratch) const {
+    row_for(team, ExactSum::kWords, [&](std::int64_t i) { scratch.words[i] = 0; });
+    team.team_barrier();
+    const int lane = team.team_rank() % kWarp, warp = team.team_rank() / kWarp, warps = team.team_size() / kWarp;
+    const std::int64_t end = (index + 1) * of_team < matrix.rows ? (index + 1) * of_team : matrix.rows;
+    for (std::int64_t row = index * of_team + warp; row < end; row += warps) {
+      const double sum = warp_sum(of_lane(row, lane));
+      const ExactSum::Term term = ExactSum::term(sum);
+      if (lane < 3 && sum != 0.0)
+        atomicAdd(reinterpret_cast<unsigned long long*>(scratch.words + term.word + lane),
+                  static_cast<unsigned long long>(lane == 0 ? term.amount[0]
+                                                            : (lane == 1 ? term.amount[1] : term.amount[2])));
     }
-    return mine;
+    team.team_barrier();
+    row_for(team, ExactSum::kWords, [&](std::int64_t i) {
+      const auto amount = static_cast<unsigned long long>(scratch.words[i]);
+      if (amount != 0) atomicAdd(reinterpret_cast<unsigned long long*>(total + i), amount);
+    });
   }
-  __device__ double by_one(const Segment& in) const {
+  /// The packs of a row that a lane adds: each 32nd.
+  __device__ double of_lane(std::int64_t row, int lane) const {
+    const Q* const from = matrix.x + row * matrix.cols;
+    const Inverse* const inverses = matrix.scales.of_row(row);
     double sum = 0;
-    for (std::int64_t c = in.begin; c < in.end; c += kN) sum += of_pack(in, c);
+    std::int64_t c = lane * kN;
+    if (matrix.scales.shift == 0) {
+      for (; c < matrix.cols; c += kWarp * kN)
+        sum += matrix.of_columns(from, inverses, c, c + kN < matrix.cols ? c + kN : matrix.cols);
+      return sum;
+    }
+    constexpr int kAtOnce = 4, kStride = kWarp * kN;
+    for (; fits && c + (kAtOnce - 1) * kStride < matrix.cols; c += kAtOnce * kStride) {
+      Words<kN> codes[kAtOnce];
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) codes[u] = load_words<kN>(from + c + u * kStride);
+      SHARD8_UNROLL
+      for (int u = 0; u < kAtOnce; ++u) {
+        float values[kN];
+        decode_numbers<Q>(values, codes[u]);
+        sum += of_pack(values, inverses, c + u * kStride);
+      }
+    }
+    for (; c < matrix.cols; c += kStride) {
+      float values[kN] = {};
+      if (fits) {
+        decode_numbers<Q>(values, load_words<kN>(from + c));
+      } else {
+        for (int k = 0; k < kN && c + k < matrix.cols; ++k) values[k] = static_cast<float>(from[c + k]);
+      }
+      sum += of_pack(values, inverses, c);
+    }
     return sum;
   }
-  __device__ double by_warp(const Segment& in, int lane) const {
-    double sum = 0;
-    for (std::int64_t c = in.begin + lane * kN; c < in.end; c += kWarp * kN) sum += of_pack(in, c);
-    return warp_sum(sum);
-  }
-  /// kN columns from c on, or the rest of the segment. They share a scale unless each column has its own.
-  __device__ double of_pack(const Segment& in, std::int64_t c) const {
-    const std::int64_t end = c + kN < in.end ? c + kN : in.end;
-    if (scales.shift == 0) return of_columns(in, c, end);
-    float values[kN] = {}, squares = 0;
-    if (fits) {
-      decode_numbers<Q>(values, load_words<kN>(in.row + c));
-    } else {
-      for (int k = 0; k < end - c; ++k) values[k] = static_cast<float>(in.row[c + k]);
-    }
+  __device__ double of_pack(const float (&values)[kN], const Inverse* inverses, std::int64_t c) const {
+    float squares = 0;
     SHARD8_UNROLL
     for (int k = 0; k < kN; ++k) squares += values[k] * values[k];
-    return static_cast<double>(squares) * scales.squared(in.inverses, c);
+    return static_cast<double>(squares) * matrix.scales.squared(inverses, c);
   }
+};
 #else
-  double one(std::int64_t s) const {
-    const Segment in = segment(s);
-    if (scales.shift == 0) return of_columns(in, in.begin, in.end);
+/// The squares of rows, as terms of a sum.
+template <class Q, class Inverse>
+struct ScaledTerms {
+  ScaledRows<Q, Inverse> matrix;
+
+  std::int64_t count() const { return matrix.rows; }
+  double one(std::int64_t row) const {
+    const Q* const from = matrix.x + row * matrix.cols;
+    const Inverse* const inverses = matrix.scales.of_row(row);
+    const int shift = matrix.scales.shift;
+    if (shift == 0) return matrix.of_columns(from, inverses, 0, matrix.cols);
     double sum = 0;
-    for (std::int64_t c = in.begin, next = 0; c < in.end; c = next) {
-      next = std::min(in.end, ((c >> scales.shift) + 1) << scales.shift);
+    for (std::int64_t c = 0, next = 0; c < matrix.cols; c = next) {
+      next = std::min(matrix.cols, ((c >> shift) + 1) << shift);
       double squares = 0;
-      for (std::int64_t k = c; k < next; ++k) squares += squares_of_codes()[in.row[k].bits];
-      sum += squares * scales.squared(in.inverses, c);
+      for (std::int64_t k = c; k < next; ++k) squares += squares_of_codes()[from[k].bits];
+      sum += squares * matrix.scales.squared(inverses, c);
     }
     return sum;
   }
@@ -198,10 +232,10 @@ struct ScaledTerms {
     return kSquares;
   }
   std::int64_t of_block() const {
-    return std::clamp<std::int64_t>((std::int64_t{1} << 16) / segments.longest(), 1, 4096);
+    return std::clamp<std::int64_t>((std::int64_t{1} << 16) / std::max<std::int64_t>(matrix.cols, 1), 1, 4096);
   }
-#endif
 };
+#endif
 
 /// Doubles in memory, as terms of a sum.
 struct PartTerms {
@@ -301,10 +335,19 @@ void sum_of_scaled_squares(const Exec& exec, const tensor::Tensor& total, const 
       scales.across = x.cols() >> scales.shift;
       scales.last = x.rows() / scales.block_rows - 1;
     }
-    const auto* const values = x.data.as<Q>();
-    const ScaledTerms<Q, Inverse> terms{values, scales, SquareSegments::of(x.data),
-                                        packs_fit<kPack<Q>>(x.cols(), values)};
-    add_exactly(exec, kLabel, require_exact_total(kName, total, terms.count()), terms);
+    const ScaledRows<Q, Inverse> matrix{x.data.as<Q>(), x.rows(), x.cols(), scales};
+    std::uint64_t* const words = require_exact_total(kName, total, matrix.rows);
+    if (x.data.count() == 0) return;
+#if defined(__CUDACC__)
+    // Chosen: as many teams as a device runs at once, but at least a row for each warp.
+    constexpr std::int64_t kTeams = 1024, kWarps = kTeamThreads / kWarp;
+    const std::int64_t of_team = std::max(kWarps, (matrix.rows + kTeams - 1) / kTeams);
+    using Add = AddScaledRows<Q, Inverse>;
+    for_rows_with<typename Add::Scratch>(exec, kLabel, (matrix.rows + of_team - 1) / of_team,
+                                         Add{matrix, of_team, packs_fit<kPack<Q>>(matrix.cols, matrix.x), words});
+#else
+    add_exactly(exec, kLabel, words, ScaledTerms<Q, Inverse>{matrix});
+#endif
   };
   dispatch_float8(x.data.dtype, kName, [&]<class Q>(std::type_identity<Q> q) {
     if (!whole && tensor::scale_dtype(x.scaling) == tensor::DType::e8m0)

@@ -156,6 +156,16 @@ void check_bias(cudaStream_t stream, std::int64_t rows, std::int64_t cols, Total
   const Bytes got = output_of(stream, sizeof(Out) * want.size(), totals, name,
                               [&](char* out) { cuda::broadcast_bias(stream, out, to, in.data(), of, rows, cols); });
   expect_same(totals, name, got, want);
+  const DeviceMemory addend(sizeof(Out) * want.size());  // the bias in every row
+  addend.upload(stream, want);
+  std::vector<Out> twice;
+  for (std::int64_t i = 0; i < rows * cols; ++i)
+    twice.push_back(static_cast<Out>(static_cast<float>(want[static_cast<std::size_t>(i)]) +
+                                     static_cast<float>(bias[static_cast<std::size_t>(i % cols)])));
+  const Bytes sum = output_of(stream, sizeof(Out) * want.size(), totals, name + " beside an addend", [&](char* out) {
+    cuda::broadcast_bias(stream, out, to, in.data(), of, rows, cols, addend.data());
+  });
+  expect_same(totals, name + " beside an addend", sum, twice);
 }
 
 /// Times kernels on matrices that change from run to run, so that none is found in the cache.
