@@ -258,7 +258,7 @@ class Run {
   train::LoopResult train() {
     if (world().rank() == 0) progress_.emplace(stdout, on_terminal(), steps_.first, steps_.end, config().run.log_every);
     assembly_->trainer().stop_requests_from([&] { return train::code_of(stopping_.end_step()); });
-    energy_->window(world());
+    energy_->begin_windows(world());
     train::LoopHooks hooks;
     hooks.before = [&](std::int64_t step) { before_step(step); };
     if (validation_)
@@ -283,8 +283,14 @@ class Run {
     return loop;
   }
 
+  /// Whether a line of progress shows the step, and its line of metrics.jsonl has joules.
+  bool is_logged(std::int64_t step) const {
+    return step + 1 == steps_.end || (step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0;
+  }
+
   void before_step(std::int64_t step) {
     stopping_.begin_step();
+    energy_->step_begins(is_logged(step));
     if (step == steps_.first) first_step_began_ = base::unix_now();
     if (step != steps_.first_timed()) return;
     processor_ = begin_measuring(*assembly_, log_);
@@ -298,8 +304,7 @@ class Run {
     if (processor_ && processor_->after_step(r.stop_request != 0 || last)) energy_->end();
     if (r.experts && r.step >= steps_.first_timed()) experts_.add(r.experts->counts);
     if (tracer_) tracer_->after_step(r.step);
-    const bool logged = last || (r.step + 1) % std::max<std::int64_t>(config().run.log_every, 1) == 0;
-    const RunEnergy::Window energy = energy_->step_over(world(), logged);
+    const RunEnergy::Window energy = energy_->step_over(world(), is_logged(r.step));
     if (!progress_) return;
     const profile::StepMetrics metrics = metrics_of(r, run_.identity.id, energy, assembly_->trainer().unit_norms(),
                                                     assembly_->trainer().weight_norms(), config().model.layers);

@@ -77,24 +77,34 @@ profile::EnergyCounts RunEnergy::counts() {
 
 void RunEnergy::pause(const comm::Communicator& world) {
   meter_->pause();
+  meter_->sample();
   const auto joules = since_last(world);
   before_pause_ = joules && before_pause_ ? std::optional(*before_pause_ + *joules) : std::nullopt;
 }
 
 void RunEnergy::resume(const comm::Communicator& world) {
   meter_->resume();
+  meter_->sample();
   since_last(world);
 }
 
-std::optional<double> RunEnergy::window(const comm::Communicator& world) {
-  const auto joules = since_last(world), before = std::exchange(before_pause_, 0);
-  return joules && before ? std::optional(*joules + *before) : std::nullopt;
+void RunEnergy::begin_windows(const comm::Communicator& world) {
+  meter_->sample();
+  since_last(world);
+}
+
+void RunEnergy::step_begins(bool logged) {
+  if (!logged) return;
+  meter_->start_reading();
+  of_window_ = std::exchange(steps_, 0);
 }
 
 RunEnergy::Window RunEnergy::step_over(const comm::Communicator& world, bool logged) {
   ++steps_;
   if (!logged) return {};
-  return {window(world), std::exchange(steps_, 0)};
+  const auto joules = since_last(world), before = std::exchange(before_pause_, 0);
+  const bool known = joules && before && of_window_ > 0;
+  return {known ? std::optional(*joules + *before) : std::nullopt, of_window_};
 }
 
 std::optional<double> RunEnergy::since_last(const comm::Communicator& world) {

@@ -40,14 +40,18 @@ class RunEnergy {
   /// What this rank counted. To be called when the measured steps are over.
   profile::EnergyCounts counts();
 
-  /// Joules of the job since the last call. Returns nothing if they are not known, or at the first call. Collective.
-  std::optional<double> window(const comm::Communicator& world);
   struct Window {
     std::optional<double> joules{};
     std::int64_t steps = 0;
   };
-  /// To be called after each step. If the step is `logged`, returns window() and the number of steps since the last
-  /// logged step. Collective.
+  /// The first window begins. To be called before the first step. Collective.
+  void begin_windows(const comm::Communicator& world);
+  /// To be called before a step that is `logged`, and before all others: counters are read while a logged step
+  /// computes, so that no step waits for them.
+  void step_begins(bool logged);
+  /// To be called after each step. After a logged step, returns the joules of the job from the beginning of the logged
+  /// step before it, or of the first step, to its own beginning, and the number of steps in between; nothing if they
+  /// are not known. Collective.
   Window step_over(const comm::Communicator& world, bool logged);
 
  private:
@@ -55,7 +59,8 @@ class RunEnergy {
   std::optional<profile::EnergyMeter> meter_;
   std::optional<double> since_last(const comm::Communicator& world);
 
-  std::int64_t steps_ = 0;                  ///< steps since the last logged step
+  std::int64_t steps_ = 0;                  ///< steps since the last logged step began
+  std::int64_t of_window_ = 0;              ///< steps of the window that ended as the logged step began
   std::optional<double> joules_;            ///< of the job, at the last call of since_last()
   std::optional<double> before_pause_ = 0;  ///< joules of the window before pause(); nothing: not known
 };

@@ -142,8 +142,11 @@ class EnergyMeter {
   void end();     ///< reads all counters; the measured steps end
   void pause();   ///< reads all counters; what follows is of no measured step
   void resume();  ///< reads all counters; the measured steps go on
-  /// Reads all counters: their joules since the meter was made. Returns nothing if one failed. With `counted`, reads
-  /// only counters of these kinds.
+  /// Has the thread read all counters from now on, and returns at once: a reading of a GPU can take 10 ms. Without a
+  /// thread, reads them.
+  void start_reading();
+  /// The joules of the counters of these kinds since the meter was made, at the last reading; waits for one that
+  /// start_reading() has begun. Returns nothing if a counter failed.
   std::optional<double> joules(const std::vector<EnergyKind>& counted);
   /// Reads all counters: what each of them counted so far. Steps that did not end have no joules.
   std::vector<CountedEnergy> counted();
@@ -163,11 +166,12 @@ class EnergyMeter {
   void read(State& state);
   void read_all();
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  ///< of the readings
   std::vector<State> states_;
   Steps steps_ = Steps::before;
-  std::condition_variable wake_;
-  bool stops_ = false;
+  std::mutex requests_;  ///< of what follows; never held while counters are read
+  std::condition_variable wake_, over_;
+  bool stops_ = false, wanted_ = false;  ///< wanted_: start_reading() was called, and the reading is not over
   double thread_cpu_s_ = 0;
   std::thread thread_;
 };

@@ -49,10 +49,19 @@ EnergyMeter::EnergyMeter(std::vector<std::unique_ptr<EnergyCounter>> counters, s
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
   thread_ = std::thread([this, interval] {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, interval, [this] { return stops_; })) {
-      read_all();
-      thread_cpu_s_ = cpu_of_this_thread();
+    std::unique_lock request(requests_);
+    while (true) {
+      wake_.wait_for(request, interval, [this] { return stops_ || wanted_; });
+      if (stops_) return;
+      request.unlock();
+      {
+        const std::scoped_lock lock(mutex_);
+        read_all();
+        thread_cpu_s_ = cpu_of_this_thread();
+      }
+      request.lock();
+      wanted_ = false;
+      over_.notify_all();
     }
   });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -60,7 +69,7 @@ EnergyMeter::EnergyMeter(std::vector<std::unique_ptr<EnergyCounter>> counters, s
 
 EnergyMeter::~EnergyMeter() {
   {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(requests_);
     stops_ = true;
   }
   wake_.notify_all();
@@ -156,9 +165,21 @@ void EnergyMeter::resume() {
   steps_ = Steps::measured;
 }
 
+void EnergyMeter::start_reading() {
+  if (!thread_.joinable()) return sample();
+  {
+    const std::scoped_lock lock(requests_);
+    wanted_ = true;
+  }
+  wake_.notify_all();
+}
+
 std::optional<double> EnergyMeter::joules(const std::vector<EnergyKind>& counted) {
+  {
+    std::unique_lock request(requests_);
+    over_.wait(request, [this] { return !wanted_; });
+  }
   const std::scoped_lock lock(mutex_);
-  read_all();
   double sum = 0;
   for (const State& state : states_) {
     if (std::find(counted.begin(), counted.end(), state.counted.kind) == counted.end()) continue;

@@ -28,8 +28,8 @@ struct StepMetrics {
   double step_s = 0;        ///< seconds
   double tokens_per_s = 0;
   std::string_view run{};  ///< name of the training that did the step; train::new_run_id() makes it
-  /// Joules of the whole job in the last `energy_steps` steps, this one and what lies between them included; at the
-  /// interval of run.log_every, where counters can be read.
+  /// Joules of the whole job in the `energy_steps` steps before this one, with what lies between them; at the interval
+  /// of run.log_every, where counters can be read.
   std::optional<double> energy_j{};
   std::int64_t energy_steps = 0;
   std::optional<double> validation_loss{};  ///< behind this step
@@ -50,8 +50,8 @@ struct StepMetrics {
     std::vector<double> experts{};  ///< of the layers that have some, in their order
   };
   std::optional<UnitNorms> unit_norms{};
-  /// The norms of the weights kept in FP8 with which the step began, by layer and by layer with experts; a layer without
-  /// such weights has 0, a weight with two copies counts with both. The rest of UnitNorms is not used.
+  /// The norms of the weights kept in FP8 with which the step began, by layer and by layer with experts; a layer
+  /// without such weights has 0, a weight with two copies counts with both. The rest of UnitNorms is not used.
   std::optional<UnitNorms> weight_norms{};
 };
 

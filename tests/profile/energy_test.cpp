@@ -37,6 +37,7 @@ struct Fake final : EnergyCounter {
   std::uint64_t range() const override { return range_; }
   EnergyReading read() override {
     ++reads;
+    std::this_thread::sleep_for(takes);
     if (lost) return {.error = "it is lost: look at it"};
     return {.at = std::chrono::steady_clock::time_point(milliseconds(std::llround(1e3 * at_s))),
             .counts = counts,
@@ -58,6 +59,7 @@ struct Fake final : EnergyCounter {
   std::optional<bool> at_limit{};
   bool lost = false;
   int reads = 0;
+  milliseconds takes{0};
 };
 
 /// A meter of one counter without a thread.
@@ -155,6 +157,33 @@ TEST(EnergyMeter, a_thread_samples_and_takes_less_than_a_thousandth_of_a_core) {
   EXPECT_GE(fake->reads, 4);
   EXPECT_GT(cpu_s, 0);
   EXPECT_LT(cpu_s, 1.05e-2);  // ten times the samples of a run
+}
+
+// A GPU's counters can take 10 ms, which no step may wait for.
+TEST(EnergyMeter, a_reading_that_takes_long_is_begun_at_once_and_waited_for) {
+  constexpr milliseconds kLong{300};
+  auto made = std::make_unique<Fake>(EnergyKind::gpu, "GPU-0");
+  Fake* const fake = made.get();
+  std::vector<std::unique_ptr<EnergyCounter>> counters;
+  counters.push_back(std::move(made));
+  EnergyMeter meter(std::move(counters), seconds(3600));
+  const auto joules = [&] { return meter.joules({EnergyKind::gpu}).value_or(-1); };
+  fake->pass(2, 100);
+  EXPECT_DOUBLE_EQ(joules(), 0) << "nothing was read";
+  fake->takes = kLong;
+  const auto begin = std::chrono::steady_clock::now();
+  meter.start_reading();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLong / 3);
+  EXPECT_DOUBLE_EQ(joules(), 200);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kLong);
+  EXPECT_EQ(fake->reads, 2);
+  OneCounter alone;
+  alone.fake->pass(1, 70);
+  alone.meter->start_reading();
+  EXPECT_DOUBLE_EQ(alone.meter->joules({EnergyKind::gpu}).value_or(-1), 70) << "without a thread";
+  alone.fake->lost = true;
+  alone.meter->start_reading();
+  EXPECT_FALSE(alone.meter->joules({EnergyKind::gpu}));
 }
 
 /// A folder that ends with the test.
