@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kUsage =
     "usage: mpiexec -n 4 envelope.pairs [--seed N] [--pairs N] [--first N] [--decks N] [--steps N] [--state FILE]\n"
-    "                                   [--folder DIR] [--limit SECONDS] [--write FILE] [--judge]\n"
+    "                                   [--folder DIR] [--limit SECONDS] [--write FILE] [--fp8] [--judge]\n"
     "Programs that measure parts of the decks side by side (--first, --decks) have states of their own.\n"
     "Put together in the order of their decks they are one state.\n";
 constexpr const char* kKinds[] = {"fp32", "fp32, reduce bf16", "bf16", "delayed", "current", "block", "mxfp8"};
@@ -49,6 +49,7 @@ struct Options {
   fs::path folder = "envelope_data";   ///< for the data that decks read
   fs::path state;                      ///< what was measured; empty: it is not kept
   fs::path write;                      ///< the envelope's file; empty: none is written
+  bool fp8 = false;                    ///< only the recipes in FP8
   bool judge = false;                  ///< fail if a pair lies outside of the shipped envelope
 };
 
@@ -59,7 +60,7 @@ std::optional<Options> read_options(int argc, char** argv) {
                     {number("--seed", o.seed), number("--pairs", o.pairs, 1), number("--first", o.first, 0),
                      number("--decks", o.decks, 1), number("--steps", o.steps, 1), number("--round", o.round, 1),
                      number("--limit", o.limit, 1), path("--folder", o.folder), path("--state", o.state),
-                     path("--write", o.write), flag("--judge", o.judge)});
+                     path("--write", o.write), flag("--fp8", o.fp8), flag("--judge", o.judge)});
   return good ? std::optional(o) : std::nullopt;
 }
 
@@ -94,9 +95,14 @@ class Program {
     std::fflush(stdout);
   }
 
+  bool wanted(const std::string& kind) const {
+    const bool fp8 = kind != "bf16" && !kind.starts_with("fp32");
+    return fp8 || !options_.fp8;
+  }
+
   bool enough(const std::map<std::string, std::int64_t>& counts) const {
     return std::all_of(std::begin(kKinds), std::end(kKinds),
-                       [&](const char* kind) { return counts.at(kind) >= options_.pairs; });
+                       [&](const char* kind) { return !wanted(kind) || counts.at(kind) >= options_.pairs; });
   }
 
   /// Trains some pairs. Returns false if there were enough of all kinds.
@@ -111,7 +117,7 @@ class Program {
     const std::int64_t most_ranks = std::min<std::int64_t>(ranks_.size(), 9);
     for (; static_cast<std::int64_t>(pairs.size()) < options_.round && !enough(counts) && next < end; ++next) {
       const std::string kind = kind_of_deck(next, most_ranks);
-      if (++counts.at(kind) > options_.pairs) continue;
+      if (!wanted(kind) || ++counts.at(kind) > options_.pairs) continue;
       pairs.push_back(draw_pair(options_.seed, next, options_.steps, fs::absolute(options_.folder), most_ranks));
       const auto name = [&](const char* which, const deck::Config& config) {
         return fmt::format("deck {} of seed {}, {}\n{}", next, options_.seed, which, short_yaml(config));
