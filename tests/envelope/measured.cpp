@@ -271,8 +271,10 @@ std::string envelope_text(const std::vector<MeasuredPair>& pairs, std::int64_t s
     Json& of_kind = file["roundings"][kind];
     of_kind["pairs"] = std::count_if(pairs.begin(), pairs.end(), [&](const MeasuredPair& p) { return p.kind == kind; });
     for (const auto& [name, member] : kFigures) {
-      if (sorted_at(pairs, kind, member, 0).empty()) continue;  // no pair keeps weights in FP8
+      const std::size_t having = sorted_at(pairs, kind, member, 0).size();
+      if (having == 0) continue;  // no pair keeps weights in FP8
       Json& figure = of_kind[name];
+      if (having < of_kind["pairs"].get<std::size_t>()) figure["pairs"] = having;  // the others keep none
       const bool of_units = member == &MeasuredPair::unit_norm || member == &MeasuredPair::weight_norm;
       double bound = of_units ? kLeastBound : 0;
       for (std::int64_t s = 0; s < steps; ++s) {
