@@ -77,14 +77,12 @@ profile::EnergyCounts RunEnergy::counts() {
 
 void RunEnergy::pause(const comm::Communicator& world) {
   meter_->pause();
-  meter_->sample();
   const auto joules = since_last(world);
   before_pause_ = joules && before_pause_ ? std::optional(*before_pause_ + *joules) : std::nullopt;
 }
 
 void RunEnergy::resume(const comm::Communicator& world) {
   meter_->resume();
-  meter_->sample();
   since_last(world);
 }
 

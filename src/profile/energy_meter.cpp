@@ -144,8 +144,8 @@ void EnergyMeter::end() {
 
 void EnergyMeter::pause() {
   const std::scoped_lock lock(mutex_);
-  if (steps_ != Steps::measured) return;
   read_all();
+  if (steps_ != Steps::measured) return;
   for (State& state : states_) {
     state.paused_j = state.counted.run_joules;
     state.paused_s = state.counted.run_seconds;
@@ -155,8 +155,8 @@ void EnergyMeter::pause() {
 
 void EnergyMeter::resume() {
   const std::scoped_lock lock(mutex_);
-  if (steps_ != Steps::paused) return;
   read_all();
+  if (steps_ != Steps::paused) return;
   for (State& state : states_) {
     const std::chrono::duration<double> pause(state.counted.run_seconds - state.paused_s);
     state.begin += std::chrono::duration_cast<std::chrono::steady_clock::duration>(pause);
